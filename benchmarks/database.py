@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import runs
 from benchmarks.runs import Load
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.records import PodDeleted
 from eventsched.domain.records.logged import Logged
@@ -111,14 +111,14 @@ def _restarted(load: Load, log: PostgresEventLog) -> dict[str, Any]:
     def begin(*, use_snapshot: bool) -> tuple[Simulation, float]:
         gc.collect()
         started = time.perf_counter()
-        cluster = SimulatedCluster(source.nodes, source.arrivals)
+        cluster = InMemoryCluster(source.nodes, source.arrivals)
         simulation = Simulation(assemble(), cluster, log, seed=DEFAULT_SEED)
         helped = resumption.resume(simulation, log.reader, use_snapshot=use_snapshot)
         assert helped == use_snapshot
         return simulation, time.perf_counter() - started
 
     simulation, folded = begin(use_snapshot=False)
-    log.keep(simulation.snapshot(log.head_hash))
+    log.store_snapshot(simulation.snapshot(log.head_hash))
     again, loaded = begin(use_snapshot=True)
     assert again.engine.state.digest() == simulation.engine.state.digest()
     return {"restart": round(folded, 3), "restart_with_snapshot": round(loaded, 3)}

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.runs import Load, generated_load
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     Bound,
     EvictPod,
@@ -29,14 +29,14 @@ from eventsched.cluster.messages import (
     NodeSeen,
     ObjectGone,
     ObjectSeen,
+    PatchStatus,
     PodGone,
     PodSeen,
     PodShown,
     Reported,
-    ReportPod,
     Seen,
+    WriteEvent,
 )
-from eventsched.cluster.simulated.cluster import SimulatedCluster
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
 from eventsched.domain.records.logged import Logged
@@ -46,7 +46,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.effects.event_drafts import Draft
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -71,7 +71,7 @@ class Measured(NamedTuple):
     effects: list[tuple[str, str, int]]
 
 
-class RecordingCluster(SimulatedCluster):
+class RecordingCluster(InMemoryCluster):
     """Records its effects: what is done, to which pod, and when (µs)."""
 
     def __init__(self, load: Load) -> None:
@@ -88,7 +88,7 @@ class RecordingCluster(SimulatedCluster):
 class MessageCluster:
     """The simulated cluster behind the leader's messages."""
 
-    def __init__(self, cluster: SimulatedCluster, state: SchedulerState) -> None:
+    def __init__(self, cluster: InMemoryCluster, state: SchedulerState) -> None:
         """``state`` is the leader's, which knows each evicted pod."""
         self.cluster = cluster
         self._state = state
@@ -111,7 +111,7 @@ class MessageCluster:
 
     def happen(self, now: int) -> Iterator[Message]:
         """What happens up to ``now`` (µs)."""
-        return map(self._message, self.cluster.take(now))
+        return map(self._message, self.cluster.due_stimuli(now))
 
     def request(self, request: BindPod | EvictPod, now: int) -> None:
         """Starts a bind or an eviction; its answer comes from ``happen``."""
@@ -154,7 +154,7 @@ class MessageCluster:
 class SilentOutbox(EventOutbox):
     """Writes no Events and no status."""
 
-    def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+    def on_records(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
         """Ignores the drafts."""
 
 
@@ -181,7 +181,7 @@ def led(
     load: Load, assembly: Assembly, leader_term_type: type[LeaderTerm] = LeaderTerm
 ) -> Measured:
     """A run of a leader, until nothing is left to happen."""
-    opening = Simulation(assembly, SimulatedCluster((), ()), None).started
+    opening = Simulation(assembly, InMemoryCluster((), ()), None).started
     leader = Leader(FollowedStream(assembly.engine, "memory"), opening)
     leader.leader_term_type = leader_term_type
     recording = RecordingCluster(load)
@@ -199,7 +199,7 @@ def led(
                     messages.append(Committed())
                 case BindPod() | EvictPod():
                     cluster.request(request, now)
-                case Announce() | ReportPod():
+                case WriteEvent() | PatchStatus():
                     messages.append(Reported(request))
                 case Acquire(known=head):
                     term = Term("memory", 1, bytes(16))

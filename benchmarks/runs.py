@@ -9,7 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated, openb
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain.objects import Node, Pod
@@ -77,7 +77,7 @@ def run(
 ) -> Result:
     """Schedules a load, into a log in memory if none is given. The time is that of the run
     alone, from the first stimulus to the end; ``half`` is where (virtual µs) it is divided."""
-    cluster = SimulatedCluster(load.nodes, load.pods, load.bound)
+    cluster = InMemoryCluster(load.nodes, load.pods, load.bound)
     if logged and log is None:
         log = MemoryEventLog()
     simulation = Simulation(assemble(), cluster, log)

@@ -26,7 +26,7 @@ from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 
 RESULTS = Path(__file__).parent / "results"
 STREAM = "start"
@@ -78,7 +78,7 @@ def _written(url: str, options: argparse.Namespace) -> dict[str, Any]:
                 began = time.perf_counter()
                 snapshot = followed_stream.snapshot()
                 longest = max(longest, time.perf_counter() - began)
-                log.keep(snapshot)
+                log.store_snapshot(snapshot)
                 followed_stream.kept(snapshot.position, len(snapshot.body))
                 snapshots += 1
     return {
@@ -96,7 +96,9 @@ def _read(url: str, newest: int) -> dict[str, float]:
         began, used = time.perf_counter(), time.process_time()
         snapshot = tail.snapshot(newest)
         if snapshot is not None:
-            assert followed_stream.restore(snapshot)
+            stream_state = followed_stream.load_snapshot(snapshot)
+            assert stream_state is not None
+            followed_stream.begin(stream_state, len(snapshot.body))
         loaded = time.perf_counter() - began
         while batches := tail.poll(followed_stream.head, _AT_ONCE):
             for batch in batches:

@@ -3,7 +3,6 @@
 from typing import Any
 
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     GetPod,
     ListCluster,
@@ -11,9 +10,10 @@ from eventsched.cluster.messages import (
     Listing,
     NodeSeen,
     ObjectSeen,
+    PatchStatus,
     PodSeen,
-    ReportPod,
     TouchPod,
+    WriteEvent,
 )
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import Namespace
@@ -21,7 +21,7 @@ from eventsched.domain.records import Record, StreamStarted
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
@@ -68,7 +68,7 @@ class LeaderHarness:
     def send(self, message: Message, after: float = 0) -> list[Request]:
         """Passes a message, ``after`` seconds after the start; the requests without reports."""
         requests = self.leader.handle(message, NOW + round(after * SECOND))
-        reports = [request for request in requests if isinstance(request, ReportPod | Announce)]
+        reports = [request for request in requests if isinstance(request, PatchStatus | WriteEvent)]
         self.reports += reports
         return [request for request in requests if request not in reports]
 

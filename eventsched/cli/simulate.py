@@ -27,7 +27,7 @@ from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.runtime.simulation.outcome import SimulationOutcome
-from eventsched.runtime.simulation.resumption import begun
+from eventsched.runtime.simulation.resumption import new_or_resumed
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.configuration import refuse_extenders
 
@@ -166,7 +166,7 @@ def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
     source = source.of_profiles(assembly.profiles)
     annotations = (*assembly.annotations, *kept_annotations(options.config))
     source = source.keeping(KeptAnnotations(annotations))
-    absent = assembly.absent({node.name for node in source.nodes})
+    absent = assembly.unknown_nodes({node.name for node in source.nodes})
     missing = [f"{plugin} names the node {node}, which does not exist" for plugin, node in absent]
     for warning in (*assembly.warnings, *source.warnings, *missing):
         print(f"warning: {warning}", file=sys.stderr)
@@ -182,8 +182,8 @@ def _run(
     log: "PostgresEventLog | MemoryEventLog",
     reader: "Reader | None" = None,
 ) -> int:
-    keep = getattr(log, "keep", None)
-    simulation = begun(assembly, source, log, options.seed, reader, keep)
+    store_snapshot = getattr(log, "store_snapshot", None)
+    simulation = new_or_resumed(assembly, source, log, options.seed, reader, store_snapshot)
     progress = ProgressLine(len(source.arrivals))
     gc_tuning.freeze()
     started = time.perf_counter()

@@ -74,7 +74,7 @@ class EvictPod:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportPod:
+class PatchStatus:
     """Write into a pod's status why it has no node. If ``reason`` is not empty
     (``Unschedulable``, ``SchedulerError``), this sets the condition ``PodScheduled`` to False with
     ``reason`` and ``message``. If ``nominated_node`` is not None, it sets ``nominatedNodeName``
@@ -93,7 +93,7 @@ class ReportPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
+class WriteEvent:
     """Create an Event (events.k8s.io/v1) about a pod. Its name consists of the pod's name and
     ``key``, so repeating the request is harmless: AlreadyExists (409) is success. ``key`` is the
     decision's id (``stream/position@token``) and becomes the annotation ``eventsched.io/decision``;
@@ -144,8 +144,8 @@ class CallExtender:
     candidates: Mapping[str, Victims]
 
 
-PodRequest = BindPod | GetPod | TouchPod | EvictPod | ReportPod
-ClusterRequest = ListCluster | PodRequest | Announce | WriteObject | CallExtender
+PodRequest = BindPod | GetPod | TouchPod | EvictPod | PatchStatus
+ClusterRequest = ListCluster | PodRequest | WriteEvent | WriteObject | CallExtender
 
 
 # --- events of watches --------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class PodShown:
-    """The pod of a request as it is now. For ``BindPod`` and ``ReportPod`` it also means that the
+    """The pod of a request as it is now. For ``BindPod`` and ``PatchStatus`` it also means that the
     request was refused. ``message`` is the text of an extender that refused to bind the pod."""
 
     request: PodRequest
@@ -263,10 +263,10 @@ class PodAbsent:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A report is done: either it is written (``seen`` is the pod after a ``ReportPod``), or the
+    """A report is done: either it is written (``seen`` is the pod after a ``PatchStatus``), or the
     API server will never accept it (``refused`` is the reason, for people; do not repeat it)."""
 
-    request: ReportPod | Announce
+    request: PatchStatus | WriteEvent
     seen: PodSeen | None = None
     refused: str = ""
 

@@ -110,7 +110,7 @@ class Inquiries:
 
     def records_committed(self, committed: Sequence[Logged]) -> None:
         """Takes in committed records, among them the answers."""
-        for replied in self._replies.follow(committed):
+        for replied in self._replies.on_records(committed):
             waiting = self._open.get(replied.number)
             if waiting is not None and not waiting.done():
                 waiting.set_result(replied)

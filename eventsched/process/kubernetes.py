@@ -18,11 +18,11 @@ from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.kube.watch.object_decoding import Keeps
 from eventsched.cluster.kube.watch.resources import Resource, watched
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     CallExtender,
     ClusterAnswer,
     PodRequest,
+    WriteEvent,
     WriteObject,
 )
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -175,7 +175,7 @@ class Kube:
         self.store.subscribe(None)
 
     async def carry_out(
-        self, request: PodRequest | Announce | WriteObject | CallExtender
+        self, request: PodRequest | WriteEvent | WriteObject | CallExtender
     ) -> ClusterAnswer:
         """See the port."""
         if isinstance(request, CallExtender):
@@ -234,7 +234,7 @@ class LeaseElection:
             self._candidate.start(competes=False)
         return self._candidate
 
-    async def lost(self) -> str:
+    async def wait_until_lost(self) -> str:
         """Waits until this replica no longer holds the lease."""
         assert self._candidate is not None
         await self._candidate.lost.wait()

@@ -191,7 +191,7 @@ class Reloader:
             kube.take_up(
                 prepared,
                 assembly.configuration.extenders,
-                assembly.reads,
+                assembly.optional_types,
                 KeptAnnotations(kept_annotations(changed)),
             )
             self._running.taken_up(changed)
@@ -212,7 +212,7 @@ class Reloader:
                 return await self._running.kube.reconfigured(
                     assembly.configuration.extenders,
                     changed.source,
-                    assembly.reads,
+                    assembly.optional_types,
                     KeptAnnotations(kept_annotations(changed)),
                 )
         except TimeoutError:

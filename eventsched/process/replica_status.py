@@ -91,8 +91,8 @@ class LiveStatus:
         if replica is None:
             return ""
         if replica.database is not None:
-            return replica.database.health.trouble
-        return replica.follower.health.trouble if replica.follower is not None else ""
+            return replica.database.health.problem
+        return replica.follower.health.problem if replica.follower is not None else ""
 
     def _term_trouble(self) -> str:
         replica = self.replica
@@ -209,7 +209,7 @@ class LiveStatus:
     @property
     def reports_waiting(self) -> int:
         """Events and conditions that are not written yet."""
-        reports = self._leader.reports if self._leader is not None else None
+        reports = self._leader.outbox if self._leader is not None else None
         return len(reports) if reports is not None else 0
 
     @property

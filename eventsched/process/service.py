@@ -46,7 +46,7 @@ from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
-from eventsched.runtime.live.ports import Election, Unopposed
+from eventsched.runtime.live.ports import Election, NoElection
 from eventsched.runtime.live.replica import Replica, ReplicaPlan
 from eventsched.runtime.live.request_source import StimulusReceiver
 from eventsched.runtime.live.sample_source import sample
@@ -98,7 +98,7 @@ def _sampling(
 
 
 class ServiceObserver:
-    """Passes each event of a replica's life on to metrics and to log lines."""
+    """Passes what a replica reports on to metrics and to log lines."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class ServiceObserver:
             self._is_reloaded = False
             gc_tuning.freeze()
         logger.info("deciding", nodes=self._status.nodes, after=round(seconds, 3))
-        for plugin, node in self._assembly.absent(self._status.node_names):
+        for plugin, node in self._assembly.unknown_nodes(self._status.node_names):
             logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
 
     def reloaded(self, assembly: Assembly) -> None:
@@ -301,7 +301,7 @@ class _Process:
             host=socket.gethostname(),
             concurrency=client.concurrency,
             extenders=self._job.assembly.configuration.extenders,
-            reads=self._job.assembly.reads,
+            reads=self._job.assembly.optional_types,
             annotations=KeptAnnotations(kept_annotations(self._job)),
         )
         running.push_async_callback(kube.close)
@@ -352,7 +352,7 @@ class _Process:
 
     def _election(self, kube: Kube, identity: str) -> Election:
         section = self._job.assembly.configuration.leader_election
-        return LeaseElection(kube, section, identity) if section.leader_elect else Unopposed()
+        return LeaseElection(kube, section, identity) if section.leader_elect else NoElection()
 
 
 def extender_options(

@@ -29,9 +29,9 @@ from eventsched.scheduling.config.completion import completed
 _DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 LINGER = 20_000
-"""µs that cluster news waits to share a batch with a request, when serving other schedulers. Each
-request needs a commit. Separate commits for the news would double their number, and the next
-request would have to wait for them."""
+"""µs that a change of the cluster waits to share a batch with a request, when serving other
+schedulers. Each request needs a commit. Separate commits for the changes would double their number,
+and the next request would have to wait for them."""
 
 ANNOTATIONS = "annotations"
 """Key in a stream's ``inputs``: which annotations of objects are kept."""

@@ -72,7 +72,7 @@ class Assembly:
         return wanted(self._plugins)
 
     @property
-    def reads(self) -> frozenset[str]:
+    def optional_types(self) -> frozenset[str]:
         """The optional types of objects that these plugins read (``reads_objects``)."""
         return frozenset(
             kind.__name__
@@ -80,7 +80,7 @@ class Assembly:
             for kind in getattr(plugin, "reads_objects", ())
         )
 
-    def absent(self, nodes: Container[str]) -> list[tuple[str, str]]:
+    def unknown_nodes(self, nodes: Container[str]) -> list[tuple[str, str]]:
         """Plugins whose arguments name a node (``names_node``) that is not among ``nodes``, each
         with that node. It may be a typo, or a node that is still to come."""
         named = {

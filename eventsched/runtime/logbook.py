@@ -101,9 +101,9 @@ class Logbook:
                 for stimulus in takeover.differences(self.state, listings, self._seen):
                     self._observe(stimulus)
             case PodSeen() | PodGone() | NodeSeen() | NodeGone():
-                news = self._seen.watched(event)
-                if news is not None:
-                    self._observe(news)
+                new = self._seen.note_event(event)
+                if new is not None:
+                    self._observe(new)
         self._commit()
 
     @property
@@ -159,7 +159,7 @@ class Logbook:
                     records.PodBound(uid=bind.uid, node=bind.node, attempt=attempt),
                 )
             case PodAbsent(request=request):
-                self._seen.of(POD).absent(request.uid)
+                self._seen.of(POD).note_absence(request.uid)
                 self._step(records.PodDeleted(uid=request.uid))
             case PodShown():
                 self._refused(answer.seen)
@@ -181,7 +181,7 @@ class Logbook:
                 )
         if not self.state.position:
             self._step(opening)
-        self._step(takeover.beginning(self.state, self._log.term, opening))
+        self._step(takeover.term_record(self.state, self._log.term, opening))
         self._commit()
 
     def _observe(self, stimulus: Record) -> None:
@@ -221,7 +221,7 @@ class Logbook:
     def _refused(self, seen: PodSeen) -> None:
         """Records the pod after a refused bind: it is on a node, or it waits again."""
         uid = seen.pod.uid
-        if self._seen.answered(seen):
+        if self._seen.note_answer(seen):
             self._observe_pod(seen.pod)
         reservation = self.state.reservations.get(uid)
         if reservation is not None:
@@ -244,7 +244,7 @@ class Logbook:
 
     def _apply(self, logged: Logged) -> None:
         self.state.apply(logged.record, logged.at)
-        self._decisions.follow(logged)
+        self._decisions.on_record(logged)
 
     def _commit(self) -> None:
         """Commits the open records, and waits until they are durable."""

@@ -67,7 +67,7 @@ class RecordCounters:
         self._waiting: dict[str, int] = {}
         """Uid → when (µs) the pod came into the active queue for the first time."""
         self._attempts: dict[str, _Attempt] = {}
-        self._follow: dict[type, Callable[[Any, int, int], None]] = {
+        self._branches: dict[type, Callable[[Any, int, int], None]] = {
             records.PodQueued: self._queued,
             records.PodDecided: self._decided,
             records.PodBound: self._bound,
@@ -85,7 +85,7 @@ class RecordCounters:
         for _, at, _, record, _ in logged:
             kind = type(record)
             kinds[kind.__name__] += 1
-            if (follow := self._follow.get(kind)) is not None:
+            if (follow := self._branches.get(kind)) is not None:
                 follow(record, at, now)
         for name, count in kinds.items():
             self._series.records(name).inc(count)

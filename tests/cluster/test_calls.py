@@ -11,16 +11,16 @@ import pytest
 from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     Bound,
     EvictPod,
     GetPod,
+    PatchStatus,
     PodAbsent,
     PodShown,
     Reported,
-    ReportPod,
     TouchPod,
+    WriteEvent,
 )
 from eventsched.domain.units import SECOND
 from tests.cluster.harness.client import MERGE, Object
@@ -245,8 +245,8 @@ def test_a_victim_that_is_gone_is_absent(world: World) -> None:
     assert "deletionTimestamp" not in world.now()["metadata"]
 
 
-def report(made: Object, message: str, nominated: str | None = None, at: int = 0) -> ReportPod:
-    return ReportPod(
+def report(made: Object, message: str, nominated: str | None = None, at: int = 0) -> PatchStatus:
+    return PatchStatus(
         *of(made), version(made), "Unschedulable", message, nominated, NOW + at * SECOND
     )
 
@@ -280,10 +280,10 @@ def test_a_late_report_does_not_reach_a_pod_that_is_bound(world: World) -> None:
     assert world.conditions()["PodScheduled"]["status"] == "True"
 
 
-def announcement(made: Object, at: int, note: str, **fields: Any) -> Announce:
+def announcement(made: Object, at: int, note: str, **fields: Any) -> WriteEvent:
     uid, namespace, name = of(made)
     given = {"reason": "FailedScheduling", "action": "Scheduling", "type": "Warning", **fields}
-    return Announce(f"scheduler/{at}@0a1b2c3d", namespace, name, uid, note=note, related=None,
+    return WriteEvent(f"scheduler/{at}@0a1b2c3d", namespace, name, uid, note=note, related=None,
                     at=NOW + at * SECOND, controller="eventsched", **given)  # fmt: skip
 
 

@@ -19,16 +19,16 @@ from eventsched.cluster.kube.lease.election import LeaseParticipant
 from eventsched.cluster.kube.watch.cluster_store import ClusterStore
 from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     Bound,
     EvictPod,
     GetPod,
+    PatchStatus,
     PodAbsent,
     PodShown,
     Reported,
-    ReportPod,
     TouchPod,
+    WriteEvent,
     WriteObject,
     Written,
 )
@@ -187,13 +187,13 @@ async def everything_done(
             shown = await calls.carry_out(GetPod(**of))
             assert isinstance(shown, PodShown)
             version = shown.seen.resource_version
-            report = ReportPod(
+            report = PatchStatus(
                 **of, resource_version=version, reason="Unschedulable", message="full",
                 nominated_node="a", at=1,
             )  # fmt: skip
             answers.append(await calls.carry_out(report))
             notes = [
-                Announce(
+                WriteEvent(
                     key=f"{key}{at}", **of, reason="FailedScheduling", action="Scheduling",
                     type="Warning", note="full", related=None, at=at, controller="x",
                 )

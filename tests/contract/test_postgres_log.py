@@ -191,7 +191,7 @@ def test_snapshots_are_kept_and_replaced(url: str, log: PostgresEventLog) -> Non
     assert log.reader.snapshot() is None
     for position in (3, 7):
         kept = StoredSnapshot(position, bytes(32), f"d{position}", "v", bytes(range(256)))
-        log.keep(kept)
+        log.store_snapshot(kept)
         assert log.reader.snapshot() == kept
     again = PostgresEventLog(url, log.stream)
     assert again.reader.snapshot() == kept
@@ -340,7 +340,7 @@ def test_a_snapshot_that_cannot_be_kept_is_no_harm(
     """The log continues."""
     append(log, batch(0))
     kill(admin, log.stream)
-    log.keep(StoredSnapshot(1, log.head_hash, "d", "v", b"body"))
+    log.store_snapshot(StoredSnapshot(1, log.head_hash, "d", "v", b"body"))
     append(log, batch(1))
     assert log.head == 2
 
@@ -502,7 +502,7 @@ def test_a_writer_may_write_through_functions_only(url: str, name: str) -> None:
     log = PostgresEventLog(address, name)
     append(log, batch(0, 2))
     log.renew()
-    log.keep(StoredSnapshot(2, log.head_hash, "d", "v", b"b"))
+    log.store_snapshot(StoredSnapshot(2, log.head_hash, "d", "v", b"b"))
     assert list(log.read()) == stored(0, 2)
     assert log.reader.snapshot() is not None
     log.close()
@@ -588,8 +588,8 @@ def test_a_replaced_writer_keeps_no_snapshot(url: str, log: PostgresEventLog) ->
     """The one that replaced it may have a newer one."""
     append(log, batch(0, 2))
     newer = PostgresEventLog(url, log.stream)
-    newer.keep(StoredSnapshot(2, newer.head_hash, "new", "1", b"new"))
-    log.keep(StoredSnapshot(2, log.head_hash, "old", "1", b"old"))
+    newer.store_snapshot(StoredSnapshot(2, newer.head_hash, "new", "1", b"new"))
+    log.store_snapshot(StoredSnapshot(2, log.head_hash, "old", "1", b"old"))
     found = newer.reader.snapshot()
     assert found is not None
     assert found.digest == "new"

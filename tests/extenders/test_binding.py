@@ -22,8 +22,8 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.records import Bind
 from eventsched.process.extender_clients import bound, keeps
+from eventsched.runtime.effects.bind_tracker import BindTracker
 from eventsched.runtime.effects.decision_names import OpenDecisions
-from eventsched.runtime.effects.intents import BindTracker
 from eventsched.runtime.reconciliation.seen_versions import SeenResources
 from eventsched.scheduling.config.sections import ExtenderSection as Section
 from eventsched.scheduling.engine import Engine
@@ -105,8 +105,8 @@ def intents_of(engine: Engine) -> tuple[BindTracker, list[Any]]:
     logged = [entry for stimulus in added(make_pod()) for entry in engine.observe(stimulus, 0)]
     logged += engine.schedule_next()
     for entry in logged:
-        decisions.follow(entry)
-    intents.follow(logged)
+        decisions.on_record(entry)
+    intents.on_records(logged)
     effect = Bind(uid="p1", namespace="default", name="p1", node="n0", attempt=1, decision=0)
     return intents, list(intents.committed(effect))
 

@@ -18,7 +18,7 @@ from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.process import extender_server_requests
 from eventsched.process.extender_server_requests import Inquiries
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.engine import Engine

@@ -13,7 +13,7 @@ from eventsched.cluster.extenders.client import Extenders
 from eventsched.cluster.messages import CallExtender, ClusterAnswer
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.config.configuration import load

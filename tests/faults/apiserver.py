@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     Bound,
     EvictPod,
@@ -19,15 +18,16 @@ from eventsched.cluster.messages import (
     NodeSeen,
     ObjectGone,
     ObjectSeen,
+    PatchStatus,
     PodAbsent,
     PodAnswer,
     PodGone,
     PodSeen,
     PodShown,
     Reported,
-    ReportPod,
     TouchPod,
     WatchEvent,
+    WriteEvent,
 )
 from eventsched.domain.objects import CPU, Node, Pod
 from eventsched.domain.objects.registry import Namespace
@@ -59,7 +59,7 @@ class ApiServer:
         self.placed: dict[str, Placed] = {}
         self.conditions: dict[str, tuple[str, str]] = {}
         """Reason and message of a pod's condition PodScheduled, while it is False."""
-        self.events: dict[tuple[str, str], Announce] = {}
+        self.events: dict[tuple[str, str], WriteEvent] = {}
         """Events by name and key."""
         self.histories: dict[str, list[WatchEvent]] = {kind: [] for kind in self.resources}
         """All watch events, by resource."""
@@ -99,7 +99,7 @@ class ApiServer:
             self.put_pod(msgspec.structs.replace(pod, deleting=True, displaced=True))
         return PodShown(request, self.pods[request.uid])
 
-    def report(self, request: ReportPod) -> PodShown | PodAbsent | Reported:
+    def report(self, request: PatchStatus) -> PodShown | PodAbsent | Reported:
         """Writes a status. Writing the present one changes nothing."""
         seen = self.pods.get(request.uid)
         if seen is None:
@@ -115,7 +115,7 @@ class ApiServer:
             self.put_pod(pod)
         return Reported(request, self.pods[request.uid])
 
-    def announce(self, request: Announce) -> Reported:
+    def announce(self, request: WriteEvent) -> Reported:
         """Creates an event; an existing one stays unchanged."""
         self.events.setdefault((request.name, request.key), request)
         return Reported(request)

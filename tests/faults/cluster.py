@@ -16,7 +16,7 @@ from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.limits import Limits
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, Cycle, PreFilterResult, Status, Wait, points_of

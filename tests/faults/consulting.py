@@ -8,7 +8,7 @@ from eventsched.domain import records
 from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, rows_of
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.units import SECOND
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.extender import EXTENDER, Extender

@@ -71,7 +71,7 @@ class Database:
         """The heads after each batch, and that of an empty log."""
         return [Head(0, chain.genesis(STREAM)), *(batch.head for batch in self.batches)]
 
-    def keep(self, term: Term, snapshot: StoredSnapshot) -> None:
+    def store_snapshot(self, term: Term, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot."""
         if self.is_current(term):
             self.stored_snapshots.append(snapshot)

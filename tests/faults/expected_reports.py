@@ -3,7 +3,7 @@
 Computed from the records alone, without the product's code (runtime/effects/event_drafts.py).
 """
 
-from eventsched.cluster.messages import Announce
+from eventsched.cluster.messages import WriteEvent
 from eventsched.domain import records
 from eventsched.domain.records import Outcome
 from eventsched.domain.records.logged import Logged
@@ -63,7 +63,7 @@ class ExpectedReports:
                 self._victims.pop(uid, None)
                 self._failures.pop(uid, None)
 
-    def allows(self, event: Announce) -> str:
+    def allows(self, event: WriteEvent) -> str:
         """Why an event must not be sent; "" if it may."""
         return "" if event.key in self.named else f"{event.note!r}: no decision was committed"
 

@@ -15,7 +15,7 @@ from eventsched.domain.records.stimuli import SERVES
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.extender_server_requests import Names, inquiry
 from eventsched.runtime.effects.replies import Replies
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling import seen_stimuli
 from tests.builders import PROFILE
@@ -44,7 +44,7 @@ class Answering(Leader):
         super().__init__(followed_stream, OPENING, LIMITS, self._send_replies)
 
     def _send_replies(self, committed: Sequence[Logged]) -> None:
-        self.sent += self._replies.follow(committed)
+        self.sent += self._replies.on_records(committed)
 
 
 class Question(msgspec.Struct):

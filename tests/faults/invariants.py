@@ -6,7 +6,7 @@ ids that were ever committed, even if the history was lost since.
 
 from collections import Counter
 
-from eventsched.cluster.messages import Announce, BindPod, EvictPod
+from eventsched.cluster.messages import BindPod, EvictPod, WriteEvent
 from eventsched.domain import records
 from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.records import Outcome
@@ -136,7 +136,7 @@ class Auditor:
         known = (request.uid, request.decision) in self._evictions
         ensure(known, f"{request.uid} is evicted, but no decision was committed")
 
-    def announced(self, request: Announce) -> None:
+    def announced(self, request: WriteEvent) -> None:
         """An event has arrived: its decision must have been committed."""
         ensure(
             request.key in self._named,
@@ -168,7 +168,7 @@ class Auditor:
     def compare(self, leader: Leader) -> None:
         """A leader without requests in flight must have the state that the log folds to."""
         live, folded = leader.engine, self.engine
-        if not leader.settled or live.position != folded.position:
+        if not leader.all_committed or live.position != folded.position:
             return
         self._compared += 1
         if self._compared % 3 == 0:

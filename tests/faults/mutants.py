@@ -14,21 +14,21 @@ from eventsched.cluster.messages import (
     Listing,
     NodeSeen,
     ObjectSeen,
+    PatchStatus,
     PodRequest,
     PodSeen,
     PodShown,
-    ReportPod,
 )
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
 from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.effects.batches import BatchBuilder
+from eventsched.runtime.effects.bind_tracker import BindTracker, Intent
 from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.effects.intents import BindTracker, Intent
-from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
+from eventsched.runtime.leader.followed_stream import FollowedStream, StreamState
 from eventsched.runtime.leader.leader import Leader, TakingOver
 from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
 from eventsched.runtime.leader.leader_term import LeaderTerm
@@ -119,7 +119,7 @@ class UnfencedBindTracker(BindTracker):
         return intent.call
 
     def _not_bound(self, uid: str, intent: Intent, shown: PodShown) -> PodRequest | Stimulus:
-        if intent.hopeless:
+        if intent.give_up_reason:
             return self._void(uid, intent, shown.seen.resource_version)
         return super()._not_bound(uid, intent, shown)
 
@@ -167,8 +167,8 @@ class RetryNoLog(OtherIntents):
 class NoQuarantine(LeaderTerm):
     """Touches no pods after history was lost."""
 
-    def fence(self, listed: Listed) -> takeover.Fence:
-        return super().fence(Listed([]))
+    def pod_toucher(self, listed: Listed) -> takeover.PodToucher:
+        return super().pod_toucher(Listed([]))
 
 
 class RedoAfterLoss(LeaderTerm):
@@ -239,11 +239,12 @@ class TrustingStream(FollowedStream):
 class NamelessStream(FollowedStream):
     """Forgets the decision ids of a snapshot's intents."""
 
-    def restore(self, snapshot: StoredSnapshot) -> bool:
-        restored = super().restore(snapshot)
-        names = self.stream_state.decisions.intents
-        names.update(dict.fromkeys(names, "no name"))
-        return restored
+    def load_snapshot(self, snapshot: StoredSnapshot) -> StreamState | None:
+        stream_state = super().load_snapshot(snapshot)
+        if stream_state is not None:
+            names = stream_state.decisions.intents
+            names.update(dict.fromkeys(names, "no name"))
+        return stream_state
 
 
 class OtherReports(LeaderTerm):
@@ -271,8 +272,8 @@ class ForgetsReports(OtherReports):
 class HastyReports(EventOutbox):
     """Does not wait for the commit of decisions."""
 
-    def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
-        super().follow(logged, drafts)
+    def on_records(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+        super().on_records(logged, drafts)
         self.committed(10**9)
 
 
@@ -285,7 +286,7 @@ class ReportFirst(OtherReports):
 class LateReports(EventOutbox):
     """Writes a status even if the pod has changed since."""
 
-    def _request(self, status: DraftedStatus) -> ReportPod | None:
+    def _request(self, status: DraftedStatus) -> PatchStatus | None:
         request = super()._request(status)
         return replace(request, resource_version=0) if request is not None else None
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from eventsched.cluster.messages import Listed, Listing, Relisted
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Message, Request
 
@@ -28,9 +28,10 @@ def standing_by(
     followed_stream, kind = make(), rng.choice(["cold", "warm", "restored"])
     snapshots = database.snapshots()
     if kind == "restored" and snapshots:
-        assert followed_stream.restore(rng.choice(snapshots)), (
-            "a snapshot does not match its position"
-        )
+        snapshot = rng.choice(snapshots)
+        stream_state = followed_stream.load_snapshot(snapshot)
+        assert stream_state is not None, "a snapshot does not match its position"
+        followed_stream.begin(stream_state, len(snapshot.body))
     elif kind != "warm":
         return followed_stream, "cold"
     ahead = [batch for batch in database.batches if batch.first >= followed_stream.head.next]

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from eventsched.cluster.messages import Announce, BindPod, ReportPod
+from eventsched.cluster.messages import BindPod, PatchStatus, WriteEvent
 from eventsched.runtime.leader.leader_messages import Acquire
 
 HAPPENINGS = {
@@ -21,7 +21,8 @@ FAILURES = {
 }  # fmt: skip
 """Probability of each at every occasion."""
 HELD: dict[type, str] = {
-    Acquire: "hold bind", BindPod: "hold bind", ReportPod: "hold report", Announce: "hold report",
+    Acquire: "hold bind", BindPod: "hold bind",
+    PatchStatus: "hold report", WriteEvent: "hold report",
 }  # fmt: skip
 """Requests that may be in flight for long, with the rate that applies."""
 

@@ -6,7 +6,7 @@ from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
@@ -72,7 +72,7 @@ class ReloadedWorld(World):
     audited_by = ReloadAuditor
 
     def _fault(self) -> bool:
-        settled = [each for each in self.processes.values() if each.leader.settled]
+        settled = [each for each in self.processes.values() if each.leader.all_committed]
         likely = settled or list(self.processes.values())
         if likely and self.rng.random() < (_SETTLED if settled else _ANY):
             self.reload(self.rng.choice(likely))

@@ -7,12 +7,12 @@ leaders is that of a cluster that no longer exists.
 from dataclasses import dataclass, replace
 
 from eventsched.cluster.messages import Listed, NodeSeen, ObjectSeen, PodSeen, Unknown
-from eventsched.runtime.leader.leader_messages import Acquire, Append, Keep, Renew
+from eventsched.runtime.leader.leader_messages import Acquire, Append, Renew, StoreSnapshot
 
 from .apiserver import ApiServer, Placed
 from .world import World
 
-_DATABASE = (Acquire, Append, Keep, Renew)
+_DATABASE = (Acquire, Append, StoreSnapshot, Renew)
 _RAISED = 1000
 """How much resourceVersions are raised by a restore with ``raised``."""
 

@@ -6,7 +6,7 @@ room for one of the pods.
 
 from collections.abc import Callable
 
-from eventsched.cluster.messages import Announce, BindPod, EvictPod, ReportPod
+from eventsched.cluster.messages import BindPod, EvictPod, PatchStatus, WriteEvent
 from eventsched.runtime.leader.leader_messages import Append, Renew
 from tests.builders import make_node
 
@@ -274,7 +274,7 @@ def intent_in_a_snapshot(stage: Stage) -> None:
 def event_of_a_dead_leader(stage: Stage) -> None:
     """A leader dies before its events arrive: the next leader sends them."""
     first = stage.lead("A")
-    stage.lose(first, Announce)
+    stage.lose(first, WriteEvent)
     stage.pod("p1")
     stage.settle()
     stage.pod("p2", cpu=3000)
@@ -299,7 +299,7 @@ def late_report(stage: Stage) -> None:
     """A pod is unschedulable, then bound; the report of its failure arrives last."""
     stage.foreign("f1")
     leader = stage.lead("A")
-    stage.hold(leader, ReportPod)
+    stage.hold(leader, PatchStatus)
     stage.pod("p1")
     stage.settle()
     stage.api.delete_pod("f1")

@@ -1,8 +1,8 @@
 """A world without randomness, for scripted scenarios: faults happen when the script says so."""
 
-from eventsched.cluster.messages import ReportPod, Unknown
+from eventsched.cluster.messages import PatchStatus, Unknown
 from eventsched.domain.units import SECOND
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import Request
 from tests.builders import make_node, make_pod
 
@@ -53,7 +53,9 @@ class Stage(World):
         if snapshot:
             stored = followed_stream.snapshot()
             followed_stream = self._make_followed_stream()
-            assert followed_stream.restore(stored)
+            stream_state = followed_stream.load_snapshot(stored)
+            assert stream_state is not None
+            followed_stream.begin(stream_state, len(stored.body))
         self._followed_streams[name] = followed_stream
 
     def gap(self, process: Process, resource: str) -> None:
@@ -84,12 +86,12 @@ class Stage(World):
     def lose_reports(self) -> None:
         """From now on, the pod reports of all processes are lost. Otherwise they would change the
         pod, and a bind in flight would be refused."""
-        self._lost.add(("", ReportPod))
+        self._lost.add(("", PatchStatus))
 
     def release(self) -> None:
         """Delivers the requests held back, in order, and stops losing requests (except reports)."""
         self._held.clear()
-        self._lost &= {("", ReportPod)}
+        self._lost &= {("", PatchStatus)}
         for flight in self.flights:
             flight.held_until = 0
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from eventsched.cluster.in_memory.volume_controller import VolumeController
 from eventsched.cluster.messages import (
     BindPod,
     Listing,
@@ -19,7 +20,6 @@ from eventsched.cluster.messages import (
     WriteRefused,
     Written,
 )
-from eventsched.cluster.simulated.volume_controller import VolumeController
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, PodVolume
 from eventsched.domain.objects.registry import AnyObject, PersistentVolume, PersistentVolumeClaim
@@ -31,7 +31,7 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.priority_sort import PrioritySort
 from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.plugins.volume_binding import VolumeBinding
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine

@@ -9,7 +9,7 @@ import pytest
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import MoveCause, Outcome, PodAdded, PodDecided, PodQueued
 from eventsched.domain.records.stimuli import WORK_BUDGET
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling.cycle.work_budget import FIXED_COST
 

@@ -6,7 +6,7 @@ import pytest
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain.records import Consult
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 
 from .consulting import ConsultingAuditor, ConsultingWorld, followed_stream

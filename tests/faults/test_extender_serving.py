@@ -48,7 +48,7 @@ class HastyTerm(LeaderTerm):
     def _append(self) -> None:
         super()._append()
         if self._under_way is not None and self._on_committed is not None:
-            self._on_committed(list(self._uncommitted)[: self._under_way[0].count])
+            self._on_committed(list(self._uncommitted_records)[: self._under_way[0].count])
 
 
 class Hasty(Answering):

@@ -18,7 +18,7 @@ add node; break watch; create pods; delete node; delete pod; foreign bind; forei
 label pod; mark pod deleting; open gate; pause; start; deposed: fenced; run twice;
 crash; crash after Acquired; crash after Bound; crash after Committed; crash after Listed;
 crash after NodeGone; crash after NodeSeen; crash after Relisted; crash after ObjectSeen;
-crash after Reported; crash before Announce; crash before ReportPod; change namespace;
+crash after Reported; crash before WriteEvent; crash before PatchStatus; change namespace;
 start cold; start warm; start restored;
 crash after PodGone; crash after PodSeen; crash after PodShown; crash after Renewed;
 crash after Tick; crash after Unknown; crash before Append; crash before BindPod;
@@ -29,8 +29,8 @@ ghost Acquire; ghost Append; ghost BindPod; ghost GetPod; ghost ListCluster; gho
 unanswered Acquire; unanswered Append; unanswered BindPod; unanswered GetPod;
 record PreemptionDecided; record EvictionSucceeded; record EvictionFailed; record NominationCleared;
 lost EvictPod; late EvictPod; ghost EvictPod; unanswered EvictPod;
-lost ReportPod; late ReportPod; ghost ReportPod; unanswered ReportPod;
-lost Announce; late Announce; ghost Announce; unanswered Announce;
+lost PatchStatus; late PatchStatus; ghost PatchStatus; unanswered PatchStatus;
+lost WriteEvent; late WriteEvent; ghost WriteEvent; unanswered WriteEvent;
 record ObjectChanged; record ObjectDeleted; record WatchRelisted; record NodeOvercommitted;
 unanswered ListCluster; unanswered Renew;
 record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed;

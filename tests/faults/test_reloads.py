@@ -37,7 +37,7 @@ def test_a_state_with_uncommitted_records_must_not_be_handed_over(
     """The next term would begin with decisions that the log does not have."""
 
     def careless(term: LeaderTerm) -> bool:
-        term._stream_state.head, term._stream_state.drafts = term._head, term.trackers.reports.open
+        term._stream_state.head, term._stream_state.drafts = term._head, term.trackers.outbox.open
         return True
 
     monkeypatch.setattr(LeaderTerm, "hand_over", careless)

@@ -14,7 +14,6 @@ from typing import Any
 from unittest.mock import patch
 
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     Bound,
     EvictPod,
@@ -25,26 +24,27 @@ from eventsched.cluster.messages import (
     NodeSeen,
     ObjectGone,
     ObjectSeen,
+    PatchStatus,
     PodAbsent,
     PodGone,
     PodShown,
     Relisted,
     Reported,
-    ReportPod,
     TouchPod,
     Unknown,
+    WriteEvent,
 )
 from eventsched.domain.units import SECOND
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
     Append,
     Committed,
-    Keep,
     Message,
     Renew,
     Request,
+    StoreSnapshot,
     Tick,
 )
 from eventsched.scheduling import seen_stimuli
@@ -194,11 +194,11 @@ class World:
         leader = process.leader
         return (
             not self.flights
-            and leader.settled
+            and leader.all_committed
             and self.database.is_current(leader.term)
             and not process.gaps
             and process.cursors == {r: len(history) for r, history in self.api.histories.items()}
-            and not leader.reports
+            and not leader.outbox
             and leader.engine.due is None
             and not leader.engine.state.reservations
         )
@@ -303,7 +303,7 @@ class World:
         if flight.abandoned or not flight.process.alive:
             self.counts[f"ghost {kind}"] += 1
         flight.answer = self._carry_out(flight)
-        if isinstance(flight.request, Keep):
+        if isinstance(flight.request, StoreSnapshot):
             self.flights.remove(flight)
         if flight.answer is None:
             return
@@ -315,7 +315,11 @@ class World:
             self._time_out(flight)
 
     def _time_out(self, flight: Flight) -> None:
-        if flight.process.alive and not flight.abandoned and not isinstance(flight.request, Keep):
+        if (
+            flight.process.alive
+            and not flight.abandoned
+            and not isinstance(flight.request, StoreSnapshot)
+        ):
             flight.abandoned = True
             silence = Flight(flight.process, flight.request, 0)
             silence.answer = Unknown(flight.request)
@@ -349,8 +353,8 @@ class World:
                 return answer
             case Renew(term=term):
                 return self.database.renew(term)
-            case Keep(term=term, snapshot=snapshot):
-                self.database.keep(term, snapshot)
+            case StoreSnapshot(term=term, snapshot=snapshot):
+                self.database.store_snapshot(term, snapshot)
                 return None
             case ListCluster():
                 return self._list(flight)
@@ -361,9 +365,9 @@ class World:
             case EvictPod():
                 self.auditor.evicted(request)
                 return self.api.evict(request)
-            case ReportPod():
+            case PatchStatus():
                 return self.api.report(request)
-            case Announce():
+            case WriteEvent():
                 self.auditor.announced(request)
                 return self.api.announce(request)
             case BindPod():

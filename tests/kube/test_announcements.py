@@ -8,7 +8,7 @@ import pytest
 
 from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.calls.request_bodies import event_name
-from eventsched.cluster.messages import Announce, Reported, Unknown
+from eventsched.cluster.messages import Reported, Unknown, WriteEvent
 from eventsched.domain.units import SECOND
 from tests.kube.scripted import (
     CUT,
@@ -23,7 +23,7 @@ from tests.kube.scripted import (
 UID = "11111111-1111-1111-1111-111111111111"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 NODES = "0/3 nodes are available: 3 Insufficient cpu."
-SCHEDULED = Announce(
+SCHEDULED = WriteEvent(
     key="main/5@00ff00ff", namespace="default", name="a", uid=UID, reason="Scheduled",
     action="Binding", type="Normal", note="Successfully assigned default/a to n1", related=None,
     at=5 * SECOND, controller="default-scheduler",
@@ -31,14 +31,14 @@ SCHEDULED = Announce(
 CREATED, PATCHED = ScriptedAnswer(201, {}), ScriptedAnswer(200, {})
 
 
-def failed(at: float, note: str = NODES) -> Announce:
+def failed(at: float, note: str = NODES) -> WriteEvent:
     """A failed attempt at a second."""
     micros = round(at * SECOND)
     return replace(SCHEDULED, key=f"main/{micros}@00ff00ff", reason="FailedScheduling",
                    action="Scheduling", type="Warning", note=note, at=micros)  # fmt: skip
 
 
-def carried_out(said: Any, *requests: Announce) -> tuple[list[RecordedRequest], list[Any]]:
+def carried_out(said: Any, *requests: WriteEvent) -> tuple[list[RecordedRequest], list[Any]]:
     """What is asked of a server that answers so, and what the requests come to."""
 
     async def run() -> tuple[list[RecordedRequest], list[Any]]:

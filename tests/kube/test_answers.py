@@ -9,7 +9,7 @@ import pytest
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resource_store import ResourceStore
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
-from eventsched.cluster.messages import GetPod, PodSeen, ReportPod, Seen, WriteObject
+from eventsched.cluster.messages import GetPod, PatchStatus, PodSeen, Seen, WriteObject
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.object_writes import BindVolume
@@ -32,7 +32,7 @@ def pod_of(seen: Seen | None) -> Pod:
     return seen.pod
 
 
-REPORT = ReportPod(
+REPORT = PatchStatus(
     UID, "b", "a", 1, reason="Unschedulable", message="no room", nominated_node="", at=0
 )
 BIND = WriteObject(

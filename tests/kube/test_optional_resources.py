@@ -28,7 +28,7 @@ def test_only_what_plugins_read_is_watched() -> None:
         f"{head}profiles:\n- plugins: {{multiPoint: {{enabled: [{{name: CapacityScheduling}}]}}}}\n"
     )
     for given, reads in ((head, set()), (text, {"ElasticQuota"})):
-        assert assembled(configuration.load(given, "c"), "c", IN_TREE).reads == reads
+        assert assembled(configuration.load(given, "c"), "c", IN_TREE).optional_types == reads
     assert QUOTAS in watched({"ElasticQuota"})
     assert QUOTAS not in watched(())
 

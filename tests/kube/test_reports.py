@@ -7,11 +7,11 @@ import pytest
 
 from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.messages import (
+    PatchStatus,
     PodAbsent,
     PodSeen,
     PodShown,
     Reported,
-    ReportPod,
     Unknown,
 )
 from eventsched.domain.objects import Container, Pod, PodSpec
@@ -34,8 +34,8 @@ BEFORE = "2026-01-31T12:00:00Z"
 
 
 def report(version: int = 8, message: str = "no room", *, nominated: str | None = None,
-           reason: str = "Unschedulable", at: int = 5) -> ReportPod:  # fmt: skip
-    return ReportPod(UID, "default", "a", version, reason, message, nominated, at * SECOND)
+           reason: str = "Unschedulable", at: int = 5) -> PatchStatus:  # fmt: skip
+    return PatchStatus(UID, "default", "a", version, reason, message, nominated, at * SECOND)
 
 
 def condition(**fields: Any) -> Object:
@@ -60,7 +60,7 @@ def seen(version: int = 8, **fields: Any) -> PodSeen:
 
 
 def carried_out(
-    said: list[ScriptedAnswer], *requests: ReportPod
+    said: list[ScriptedAnswer], *requests: PatchStatus
 ) -> tuple[list[RecordedRequest], list[Any]]:
     """The requests that a server with these answers gets, and the outcomes."""
 

@@ -6,28 +6,28 @@ from random import Random
 from typing import Any
 
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     ClusterAnswer,
     EvictPod,
     GetPod,
     Listed,
-    ReportPod,
+    PatchStatus,
     TouchPod,
     Unknown,
     WatchEvent,
+    WriteEvent,
 )
 from eventsched.domain.objects import Node, Pod
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Append,
     DatabaseAnswer,
     DatabaseRequest,
-    Keep,
     Renew,
+    StoreSnapshot,
 )
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.driver import Driver
@@ -133,9 +133,9 @@ class LiveCluster:
                 return self.server.touch(request)
             case EvictPod():
                 return self.server.evict(request)
-            case ReportPod():
+            case PatchStatus():
                 return self.server.report(request)
-            case Announce():
+            case WriteEvent():
                 return self.server.announce(request)
         raise AssertionError(request)
 
@@ -161,8 +161,8 @@ class LiveDatabase:
                 return self.stored.append(batch)
             case Renew(term=term):
                 return self.stored.renew(term)
-            case Keep(term=term, snapshot=snapshot):
-                self.stored.keep(term, snapshot)
+            case StoreSnapshot(term=term, snapshot=snapshot):
+                self.stored.store_snapshot(term, snapshot)
         return None
 
     @property

@@ -47,7 +47,7 @@ def test_pods_are_bound_once_their_decisions_are_committed() -> None:
         await until(lambda: len(stage.bound) == 10)
         stage.cluster.put(*pods(40, "q"))
         await until(lambda: len(stage.bound) == 50)
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
 
     stage = play(story)
     assert stage.led == 1
@@ -60,7 +60,7 @@ def test_nothing_is_bound_while_the_database_is_unreachable() -> None:
     """Pods are still observed; when it is back, work resumes without intervention."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.database.unreachable = True
         stage.cluster.put(*pods(100))
         asked = stage.database.asked
@@ -78,7 +78,7 @@ def test_events_stay_in_the_store_while_the_log_is_too_slow() -> None:
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
         stage.cluster.put(*nodes(20))
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.database.unreachable = True
         for number in range(20):
             stage.cluster.put(*pods(20, f"{number}-"))
@@ -100,7 +100,7 @@ def test_the_list_that_replaces_events_is_retried() -> None:
     """The cluster is unreachable as well when the log is back."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.database.unreachable = True
         stage.cluster.put(*pods(100))
         await until(lambda: not stage.driver.subscribed)
@@ -115,10 +115,10 @@ def test_after_a_lost_answer_the_pod_is_read() -> None:
     """The bind has landed: nothing is bound twice."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.cluster.silent = BindPod
         stage.cluster.put(*pods(3))
-        await until(lambda: stage.leader.settled and len(stage.bound) == 3)
+        await until(lambda: stage.leader.all_committed and len(stage.bound) == 3)
 
     stage = play(story)
     assert len(stage.cluster.binds) == 3
@@ -138,7 +138,7 @@ def test_a_deposed_leader_ends_the_driver() -> None:
     """Another leader has begun a term: no more effects are requested."""
 
     async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.database.stored.acquire(stage.database.stored.head)
         stage.cluster.put(*pods(5))
         assert await running == "fenced"
@@ -151,7 +151,7 @@ def test_end_finishes_open_requests() -> None:
     """What was decided is bound and written down; what waits is not tried any more."""
 
     async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.cluster.held = True
         stage.cluster.put(*pods(3))
         await until(lambda: len(stage.cluster.binds) == 3)
@@ -163,7 +163,7 @@ def test_end_finishes_open_requests() -> None:
         stage.cluster.held = False
         assert await running == ""
         assert stage.bound == {"p0", "p1", "p2"}
-        assert stage.leader.settled
+        assert stage.leader.all_committed
 
     stage = play(story)
     assert stage.database.kinds.count("PodBound") == 3
@@ -174,14 +174,14 @@ def test_a_defect_ends_the_term_and_is_raised(monkeypatch: pytest.MonkeyPatch) -
     """It is not swallowed, whatever raises it."""
 
     async def in_a_request(stage: Stage, running: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         monkeypatch.setattr(stage.cluster.server, "bind", None)
         stage.cluster.put(*pods(1))
         with pytest.raises(TypeError):
             await running
 
     async def in_the_leader(stage: Stage, running: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         monkeypatch.setattr(stage.leader, "step", None)
         stage.cluster.put(*pods(1))
         with pytest.raises(TypeError):
@@ -209,7 +209,7 @@ def test_turns_adapt_to_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("eventsched.runtime.live.driver.time.thread_time", lambda: clock[0])
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.cluster.put(*nodes(40))
         stage.cluster.put(*pods(400))
         await until(lambda: len(stage.bound) == 400)
@@ -251,7 +251,7 @@ def test_slow_messages_leave_time_for_attempts(
     monkeypatch.setattr("eventsched.runtime.live.driver.time.thread_time", lambda: clock[0])
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         stage.cluster.put(*nodes(40))
         stage.cluster.put(*pods(400))
         await until(lambda: len(stage.bound) == 400)
@@ -290,7 +290,7 @@ def test_an_idle_driver_sleeps() -> None:
     """It wakes for the heartbeat only."""
 
     async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
-        await until(lambda: stage.leader.settled)
+        await until(lambda: stage.leader.all_committed)
         turns = stage.driver.turns
         asked = stage.database.asked
         await until(lambda: stage.database.asked >= asked + 5)

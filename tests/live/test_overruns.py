@@ -5,7 +5,7 @@ from typing import Any
 
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.call_deadlines import Deadlines
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.driver import Driver

@@ -121,7 +121,7 @@ def test_a_leader_forgets_plugin_memory_and_continues() -> None:
         running = asyncio.create_task(stage.driver.run())
         try:
             stage.driver.submit(asked(1))  # before the term leads: passed over
-            await until(lambda: stage.driver.accepts_stimuli and stage.leader.settled)
+            await until(lambda: stage.driver.accepts_stimuli and stage.leader.all_committed)
             state = stage.leader.engine.state
             state.apply(MemoryChanged(plugin="FirstScheduledNode", key="default/a", value="n0"), 0)
             stage.driver.submit(asked(2))

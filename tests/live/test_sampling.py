@@ -112,7 +112,7 @@ def test_a_leader_applies_samples() -> None:
         stage.cluster.put(*nodes(1))
         running = asyncio.create_task(stage.driver.run())
         try:
-            await until(lambda: stage.driver.accepts_stimuli and stage.leader.settled)
+            await until(lambda: stage.driver.accepts_stimuli and stage.leader.all_committed)
             stage.driver.submit(SamplesTaken(source="s", values={"n0": 1.0}))
             await until(lambda: "SamplesTaken" in stage.database.kinds)
         finally:

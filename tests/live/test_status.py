@@ -14,7 +14,7 @@ from eventsched.cluster.kube.watch.resource_store import UndecodableObject, Watc
 from eventsched.domain.records import PodAdded
 from eventsched.process.replica_status import STALE_SECONDS, LiveStatus, WatchFacts
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.reconciliation.divergences import PodDivergence
 from tests.builders import engine_of, make_pod
@@ -123,7 +123,7 @@ def test_a_missing_right() -> None:
 def test_an_unreachable_database() -> None:
     """To a standby the log that it reads, to a leader the one that it writes."""
     lost = DatabaseHealth(lambda: NOW)
-    lost.missed("connection refused")
+    lost.failed("connection refused")
     words = "unreachable for 0 s: connection refused"
     standby, leading = follower(), SimpleNamespace(health=lost)
     standby.health = lost
@@ -189,7 +189,7 @@ def play(story: Callable[[Stage, LiveStatus], Awaitable[None]]) -> None:
         )
         driving = asyncio.create_task(stage.driver.run())
         try:
-            await until(lambda: stage.leader.settled)
+            await until(lambda: stage.leader.all_committed)
             await story(stage, running(part))
         finally:
             driving.cancel()
@@ -204,12 +204,12 @@ def test_a_leader_reports_its_pods() -> None:
     async def story(stage: Stage, status: LiveStatus) -> None:
         theirs = make_pod("theirs", cpu=5000, memory=0, node_name="n0")
         stage.cluster.put(theirs, *pods(10), make_pod("large", cpu=100_000))
-        await until(lambda: len(stage.bound) == 11 and stage.leader.settled)
+        await until(lambda: len(stage.bound) == 11 and stage.leader.all_committed)
         stage.cluster.held = True
         stage.cluster.put(*pods(4, "held-"))
         fits = {("NodeResourcesFit", "default-scheduler"): 1}
-        await until(lambda: len(stage.cluster.binds) == 14 and stage.leader.settled)
-        await until(lambda: stage.leader.settled and status.unschedulable == fits)
+        await until(lambda: len(stage.cluster.binds) == 14 and stage.leader.all_committed)
+        await until(lambda: stage.leader.all_committed and status.unschedulable == fits)
         found = numbers(status)
         assert found.pop("reports_waiting", 0) == status.reports_waiting
         assert found == {

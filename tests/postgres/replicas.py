@@ -59,7 +59,7 @@ class Booth:
         self.stood += 1
         await self.wins.wait()
 
-    async def lost(self) -> str:
+    async def wait_until_lost(self) -> str:
         """See the port."""
         await self.loses.wait()
         return "the lease is held by another"
@@ -97,7 +97,7 @@ class Scene:
     def settled(self) -> bool:
         """Whether it does, and everything is committed."""
         driver = self.replica.driver
-        return self.leads and driver is not None and driver.leader.settled
+        return self.leads and driver is not None and driver.leader.all_committed
 
     @property
     def bound(self) -> int:

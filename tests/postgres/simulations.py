@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.eventlog.addresses import libpq_url
 from eventsched.eventlog.embedded.postmaster import Postmaster
@@ -87,7 +87,7 @@ def uninterrupted(load: str, config: Path | None = None) -> tuple[list[Stored], 
     found, log = generated.parse(load), MemoryEventLog(STREAM)
     simulation = Simulation(
         assemble(config),
-        SimulatedCluster(found.nodes(), found.pods()),
+        InMemoryCluster(found.nodes(), found.pods()),
         log,
         inputs={"generate": str(found)},
     )

@@ -211,7 +211,7 @@ def test_rotate_credentials(place: Path, newest: Path, tmp_path: Path) -> None:
                     scene.cluster.put(*pods(5, "waiting"))
                     database = scene.replica.database
                     assert database is not None
-                    await until_async(lambda: "password" in database.health.trouble)
+                    await until_async(lambda: "password" in database.health.problem)
                 file.write_text(address)
                 written.append(address)
                 await until_async(lambda: scene.bound == 5 and scene.settled)

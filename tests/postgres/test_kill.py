@@ -34,7 +34,7 @@ LOADS = (
     "nodes=20,pods=300,shape=mixed,seed=4",
     "nodes=3,pods=90,shape=tight,seed=5",
 )
-OFTEN = "Simulation.__init__.__kwdefaults__['keep_every'] = 300"
+OFTEN = "Simulation.__init__.__kwdefaults__['snapshot_every'] = 300"
 """Snapshots come often, so that restarts begin with one."""
 SMALL = "Simulation.__init__.__kwdefaults__['batch_size'] = 5"
 """Batches are small, so that instants are cut in two."""

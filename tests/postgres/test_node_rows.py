@@ -6,7 +6,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -27,7 +27,7 @@ def address(one_server: Server) -> Iterator[str]:
     found = generated.parse(LOAD)
     with one_server.fresh(migrate) as url:
         with closing(PostgresEventLog(url, STREAM, holder="test")) as log:
-            cluster = SimulatedCluster(found.nodes(), found.pods(), churn=found.node_churn())
+            cluster = InMemoryCluster(found.nodes(), found.pods(), churn=found.node_churn())
             Simulation(assemble(), cluster, log).run()
         yield url
 

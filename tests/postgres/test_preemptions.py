@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain import records
 from eventsched.domain.records import PodDecided, PreemptionDecided
 from eventsched.eventlog.memory import MemoryEventLog
@@ -43,7 +43,7 @@ def assembly() -> Assembly:
 
 def simulation(log: EventLog) -> Simulation:
     source = crowded(3, nodes=4, pods=60)
-    cluster = SimulatedCluster(source.nodes, source.arrivals, source.bound, objects=source.objects)
+    cluster = InMemoryCluster(source.nodes, source.arrivals, source.bound, objects=source.objects)
     return Simulation(assembly(), cluster, log, batch_size=7)
 
 

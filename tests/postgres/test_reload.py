@@ -19,7 +19,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.history.replay import stream_replay
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.live import replica as replica_module
 from eventsched.runtime.live.replica import Reload
 from eventsched.scheduling.engine import Engine

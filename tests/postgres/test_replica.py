@@ -22,7 +22,7 @@ from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.effects.event_outbox import REFUSED
-from eventsched.runtime.leader.catch_up import FollowedStream, StreamState
+from eventsched.runtime.leader.followed_stream import FollowedStream, StreamState
 from eventsched.runtime.live.follower import Follower
 from eventsched.runtime.live.worker import Worker
 from tests.builders import engine_of
@@ -177,7 +177,7 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
 ) -> None:
     """It takes seconds with many pods; the replica runs for leader only afterwards."""
     threads: list[threading.Thread] = []
-    restored = FollowedStream.restored
+    restored = FollowedStream.load_snapshot
 
     def watched(self: FollowedStream, snapshot: StoredSnapshot) -> StreamState | None:
         threads.append(threading.current_thread())
@@ -192,7 +192,7 @@ def test_a_snapshot_is_restored_beside_the_event_loop(
         assert len(scene.replica.followed_stream.stream_state.engine.state.pods) == 20
 
     play(database, first)
-    monkeypatch.setattr(FollowedStream, "restored", watched)
+    monkeypatch.setattr(FollowedStream, "load_snapshot", watched)
     play(database, second, wins=False)
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
@@ -291,7 +291,7 @@ def test_a_replica_reads_the_log_while_the_cluster_is_listed(database: str) -> N
         await until(lambda: scene.replica.follower is not None)
         follower = scene.replica.follower
         assert follower is not None
-        await follower.there()
+        await follower.wait_until_caught_up()
         assert (scene.booth.watched_leader, scene.booth.stood) == (1, 0)
         scene.cluster.begun.set()
         await until(lambda: scene.leads)
@@ -325,7 +325,7 @@ def test_an_end_does_not_wait_for_ever(proxy: Proxy) -> None:
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(
-            lambda: scene.replica.database is not None and scene.replica.database.health.trouble
+            lambda: scene.replica.database is not None and scene.replica.database.health.problem
         )
         scene.replica.plan = replace(scene.replica.plan, grace=0.1)
         scene.replica.end()

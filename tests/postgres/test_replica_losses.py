@@ -31,7 +31,7 @@ def test_a_replica_waits_for_an_unreachable_database(proxy: Proxy) -> None:
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(
-            lambda: scene.replica.follower is not None and scene.replica.follower.health.trouble
+            lambda: scene.replica.follower is not None and scene.replica.follower.health.problem
         )
         assert not scene.booth.stood
         proxy.unreachable = False
@@ -40,13 +40,13 @@ def test_a_replica_waits_for_an_unreachable_database(proxy: Proxy) -> None:
         proxy.cut()
         scene.cluster.put(*pods(5))
         await until(
-            lambda: scene.replica.database is not None and scene.replica.database.health.trouble
+            lambda: scene.replica.database is not None and scene.replica.database.health.problem
         )
         assert scene.bound == 0
         proxy.unreachable = False
         await until(lambda: scene.bound == 5 and scene.settled)
         assert scene.replica.database is not None
-        assert scene.replica.database.health.trouble == ""
+        assert scene.replica.database.health.problem == ""
 
     proxy.unreachable = True
     scene = play(proxy.url, story, wins=True)

@@ -59,7 +59,7 @@ def test_a_term_and_its_batches(database: str) -> None:
         session.renew(term)
         second = sealed(term, first.head)
         session.append(second)
-        session.keep(term, StoredSnapshot(3, second.hash, "d", "v", b"b"))
+        session.store_snapshot(term, StoredSnapshot(3, second.hash, "d", "v", b"b"))
         assert session.connections == 1
     assert positions(database) == [0, 1, 2]
     found = Reader(database, "s").snapshot()
@@ -119,12 +119,12 @@ def test_a_snapshot_that_is_not_taken_in_time(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is given up, and the connection with it."""
-    monkeypatch.setattr(WriterConnection.keep, "__defaults__", (0.2,))
+    monkeypatch.setattr(WriterConnection.store_snapshot, "__defaults__", (0.2,))
     with closing(Session(database)) as session:
         term, head, _ = session.acquire("s", "me")
         with psycopg.connect(database) as holder:
             holder.execute("LOCK eventsched_log.snapshot")
-            session.keep(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
+            session.store_snapshot(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
         with pytest.raises(UnknownOutcomeError):
             session.append(sealed(term, head))
         session.append(sealed(term, head))
@@ -175,7 +175,7 @@ def test_a_database_that_is_unreachable_for_a_while(proxy: Proxy) -> None:
         with pytest.raises(UnavailableError) as told:
             session.renew(term)
         assert not isinstance(told.value, DatabaseRefusedError)
-        session.keep(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
+        session.store_snapshot(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
         proxy.unreachable = False
         session.renew(term)
         session.append(sealed(term, head))

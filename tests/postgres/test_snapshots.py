@@ -43,7 +43,7 @@ def test_the_newest_three_are_kept(database: str) -> None:
             made = StoredSnapshot(
                 head.next, head.hash if number != 3 else bytes(32), "d", "v", b"b"
             )
-            session.keep(term, made)
+            session.store_snapshot(term, made)
         assert positions(database) == [3, 4, 5]
         assert head == Head(5, head.hash)
         newest = tail.snapshot()
@@ -53,7 +53,7 @@ def test_the_newest_three_are_kept(database: str) -> None:
         assert older is not None
         assert older.position == 3
         assert tail.snapshot(older.position) is None
-        session.keep(term, StoredSnapshot(4, head.hash, "d", "v", b"b"))
+        session.store_snapshot(term, StoredSnapshot(4, head.hash, "d", "v", b"b"))
         assert positions(database) == [3, 4], "history was lost: the later ones are not of it"
 
 

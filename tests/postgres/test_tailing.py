@@ -87,14 +87,14 @@ def test_a_lost_connection_is_made_again(
 def test_a_snapshot_is_a_place_to_begin(tail: Follower, log: PostgresEventLog) -> None:
     """Only if its hash is in the chain."""
     append(log, batch(0, 2))
-    log.keep(StoredSnapshot(2, log.head_hash, "digest", "1", b"body"))
+    log.store_snapshot(StoredSnapshot(2, log.head_hash, "digest", "1", b"body"))
     append(log, batch(2))
     snapshot = tail.snapshot()
     assert snapshot is not None
     assert (snapshot.digest, snapshot.body) == ("digest", b"body")
     tail.place = Head(snapshot.position, snapshot.hash)
     assert tail.read() == [2]
-    log.keep(StoredSnapshot(2, bytes(32), "digest", "1", b"body"))
+    log.store_snapshot(StoredSnapshot(2, bytes(32), "digest", "1", b"body"))
     assert tail.snapshot() is None
 
 

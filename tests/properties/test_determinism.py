@@ -14,7 +14,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.records import MoveCause
@@ -45,7 +45,7 @@ def engine(**more: Any) -> Engine:
 def simulate(load: str, batch_size: int = 256) -> tuple[Simulation, MemoryEventLog]:
     found, log = generated.parse(load), MemoryEventLog()
     assembly = assembled(configuration.default(), "default", IN_TREE)
-    cluster = SimulatedCluster(found.nodes(), found.pods())
+    cluster = InMemoryCluster(found.nodes(), found.pods())
     run = Simulation(assembly, cluster, log, batch_size=batch_size)
     run.run()
     return run, log

@@ -190,7 +190,7 @@ class LogMachine(RuleBasedStateMachine):
     def keep_a_snapshot(self, body: bytes) -> None:
         """It replaces the previous one, or fails if the connection had been cut."""
         snapshot = StoredSnapshot(self.log.head, self.log.head_hash, "d", "v", body)
-        self.log.keep(snapshot)
+        self.log.store_snapshot(snapshot)
         found = self.log.reader.snapshot()
         assert found in (snapshot, self.model.snapshot)
         self.model.snapshot = found

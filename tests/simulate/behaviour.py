@@ -18,7 +18,7 @@ from eventsched.cluster.sources import load
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation.resumption import begun
+from eventsched.runtime.simulation.resumption import new_or_resumed
 from tests.databases import ROOT
 
 FILE = Path(__file__).with_name("behaviour.json")
@@ -79,7 +79,9 @@ def _run(workload: str) -> MemoryEventLog:
     assembly = assemble(config)
     source = load.read(nodes=None, pods=None, objects=files, generate=generate)
     log = MemoryEventLog("s")
-    simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
+    simulation = new_or_resumed(
+        assembly, source.of_profiles(assembly.profiles), log, "seed", None, None
+    )
     simulation.run(_UNTIL)
     return log
 

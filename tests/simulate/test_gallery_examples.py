@@ -9,7 +9,7 @@ from eventsched.cli.main import main
 from eventsched.cluster.sources import load
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.simulation.resumption import begun
+from eventsched.runtime.simulation.resumption import new_or_resumed
 from tests.databases import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -72,7 +72,9 @@ def nodes_of(folder: Path) -> dict[str, str]:
     objects = [each for each in files if each.exists()]
     source = load.read(nodes=None, pods=None, objects=objects, generate=None)
     log = MemoryEventLog("s")
-    simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
+    simulation = new_or_resumed(
+        assembly, source.of_profiles(assembly.profiles), log, "seed", None, None
+    )
     simulation.run(600_000_000)
     state = simulation.engine.state
     return {each.pod.name: each.pod.node_name for each in state.pods.values()}

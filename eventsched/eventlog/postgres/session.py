@@ -93,10 +93,10 @@ class Session:
             self.close()
             raise
 
-    def keep(self, term: Term, snapshot: StoredSnapshot) -> None:
+    def store_snapshot(self, term: Term, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot in place of older ones. Losing it does no harm."""
         try:
-            self._require_connection().keep(self._number, term, snapshot)
+            self._require_connection().store_snapshot(self._number, term, snapshot)
         except (UnavailableError, HistoryChangedError):
             self.close()  # the next batch reports the problem
 

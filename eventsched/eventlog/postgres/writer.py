@@ -118,10 +118,10 @@ class PostgresEventLog(ChainWriter):
         """Checks that no other writer has taken over. Raises FencedError."""
         self._connection.renew(self._number, self._term, time.monotonic() + self._patience)
 
-    def keep(self, snapshot: StoredSnapshot) -> None:
+    def store_snapshot(self, snapshot: StoredSnapshot) -> None:
         """Stores a snapshot in place of older ones. Snapshots are a cache: losing one costs time
         only."""
-        self._connection.keep(self._number, self._term, snapshot)
+        self._connection.store_snapshot(self._number, self._term, snapshot)
 
     def close(self) -> None:
         """Closes the connection. A batch in flight may or may not be committed."""

@@ -173,7 +173,7 @@ class WriterConnection:
         except psycopg.OperationalError as problem:
             raise UnknownOutcomeError(_first_line(problem)) from problem
 
-    def keep(
+    def store_snapshot(
         self, number: int, term: Term, snapshot: StoredSnapshot, limit: float = CALL_LIMIT
     ) -> None:
         """Stores a snapshot in place of older ones. Snapshots are a cache: losing one costs time

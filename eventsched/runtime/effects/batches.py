@@ -30,11 +30,11 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
 
 _INTENTS = frozenset(row.record for row in CATALOGUE if row.is_intent)
-_NEWS = frozenset(row.record for row in CATALOGUE if row.is_news)
-"""Records of news. A batch of these alone is not urgent: nothing waits for its commit."""
+_NOT_URGENT = frozenset(row.record for row in CATALOGUE if row.is_news)
+"""Changes of the cluster. A batch of these alone is not urgent: nothing waits for its commit."""
 
 
-class ClosedBatch(NamedTuple):
+class BatchWithEffects(NamedTuple):
     """A closed batch, and the effects (each with the time, µs, of its decision) that may be
     requested once it is committed."""
 
@@ -54,7 +54,8 @@ class BatchBuilder:
         linger: int = 0,
     ) -> None:
         """A batch is full with ``batch_size`` records, or ``batch_bytes`` bytes of records and
-        vectors (None: no limit). A batch of news alone may wait ``linger`` (µs) for more."""
+        vectors (None: no limit). A batch with only changes of the cluster may
+        wait ``linger`` (µs) for more."""
         self._state = state
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
@@ -83,7 +84,7 @@ class BatchBuilder:
                 size = len(stored.body) + (0 if detail is None else detail.stored_bytes)
                 self._sizes.append(size)
                 self._bytes += size
-            if type(entry.record) not in _NEWS:
+            if type(entry.record) not in _NOT_URGENT:
                 self._close_at = 0
             # Made now, from the state of the decision: it does not depend on when the batch ends.
             if type(entry.record) in _INTENTS:
@@ -102,6 +103,11 @@ class BatchBuilder:
             return None
         return 0 if self.full else self._close_at
 
+    def is_due(self, now: int) -> bool:
+        """Whether there is an open batch that is to be closed now."""
+        due = self.due
+        return due is not None and due <= now
+
     @property
     def full(self) -> bool:
         """Whether the open batch should be closed."""
@@ -109,7 +115,7 @@ class BatchBuilder:
             return True
         return len(self._open) >= self._batch_size
 
-    def close(self, mark: bytes = b"null", *, whole: bool = True) -> ClosedBatch | None:
+    def close(self, mark: bytes = b"null", *, whole: bool = True) -> BatchWithEffects | None:
         """Closes the open batch; None if it is empty. ``mark`` is JSON text that says how far the
         sources were read. With ``whole`` the batch takes all open records. Otherwise it takes as
         many steps as fill it, at least one, and the others stay open."""
@@ -125,7 +131,7 @@ class BatchBuilder:
         del self._sizes[:count]
         self._details = {at: detail for at, detail in self._details.items() if at > end}
         self._effects = self._effects[len(effects) :]
-        return ClosedBatch(Batch(taken, details, mark), effects)
+        return BatchWithEffects(Batch(taken, details, mark), effects)
 
     def effects(self, logged: Logged) -> Sequence[Effect]:
         """The effects of a record that was just applied."""

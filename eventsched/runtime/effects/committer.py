@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from eventsched.domain.records import Effect
 from eventsched.eventlog.port import EventLog
-from eventsched.runtime.effects.batches import ClosedBatch
+from eventsched.runtime.effects.batches import BatchWithEffects
 
 
 class Committer:
@@ -15,17 +15,17 @@ class Committer:
         are executed at the end of their batch; this is for measuring the cost of logging."""
         self._log = log
         self._execute = execute
-        self._under_way: ClosedBatch | None = None
+        self._under_way: BatchWithEffects | None = None
 
-    def offer(self, closed: ClosedBatch) -> None:
+    def begin(self, closed: BatchWithEffects) -> None:
         """Waits for the batch under way, then begins this one. Raises what the log raises. The
         effects of a batch that is not committed are not executed."""
-        self.settle()
+        self.wait()
         if self._log is not None:
             self._log.begin(closed.batch)
         self._under_way = closed
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Waits for the batch under way, and executes its effects."""
         if self._under_way is None:
             return

@@ -37,8 +37,8 @@ class OpenDecisions:
             records.TermBegan: self._term_began,
             records.PodDecided: self._decided,
             records.BindIntended: self._intended,
-            records.PodBound: self._settled,
-            records.PodUnreserved: self._settled,
+            records.PodBound: self._ended,
+            records.PodUnreserved: self._ended,
             records.PodDeleted: self._gone,
             records.PreemptionDecided: self._preempts,
             records.EvictionSucceeded: self._evicted,
@@ -49,7 +49,7 @@ class OpenDecisions:
         """The name of a decision of the current term."""
         return f"{self._stream}/{position}@{self._token}"
 
-    def follow(self, logged: Logged) -> None:
+    def on_record(self, logged: Logged) -> None:
         """Takes in the next record."""
         branch = self._branches.get(type(logged.record))
         if branch is not None:
@@ -74,7 +74,7 @@ class OpenDecisions:
     def _intended(self, intended: records.BindIntended, position: int) -> None:
         self.intents[intended.uid] = self.name(position)
 
-    def _settled(self, ended: records.PodBound | records.PodUnreserved, _: int) -> None:
+    def _ended(self, ended: records.PodBound | records.PodUnreserved, _: int) -> None:
         self.intents.pop(ended.uid, None)
 
     def _gone(self, deleted: records.PodDeleted, position: int) -> None:

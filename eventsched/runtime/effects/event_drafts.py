@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from eventsched.cluster.messages import Announce
+from eventsched.cluster.messages import WriteEvent
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import MoveCause, Outcome, Queue
@@ -46,14 +46,14 @@ class Draft(msgspec.Struct, frozen=True):
     follows from. Each batch's mark says up to which position everything is written."""
 
     position: int
-    event: Announce | None = None
+    event: WriteEvent | None = None
     status: DraftedStatus | None = None
 
 
 class EventDrafterSnapshot(msgspec.Struct):
     """The drafter's part of a snapshot."""
 
-    victims: dict[str, Announce]
+    victims: dict[str, WriteEvent]
 
 
 class EventDrafter:
@@ -66,10 +66,10 @@ class EventDrafter:
         self._failed: dict[str, Logged] = {}
         """By uid: a failed attempt or reservation; the queue that the pod goes to gives the
         reason."""
-        self.victims: dict[str, Announce] = {}
+        self.victims: dict[str, WriteEvent] = {}
         """By uid: the Event to write once the cluster deletes the pod."""
         self._branches: dict[
-            type, Callable[[Any, Logged], Iterable[Announce | DraftedStatus | None]]
+            type, Callable[[Any, Logged], Iterable[WriteEvent | DraftedStatus | None]]
         ] = {
             records.PodDecided: self._decided,
             records.PodUnreserved: self._unreserved,
@@ -84,7 +84,7 @@ class EventDrafter:
             records.PodDeleted: self._deleted,
         }
 
-    def follow(self, logged: Logged) -> list[Draft]:
+    def on_record(self, logged: Logged) -> list[Draft]:
         """The drafts that follow from a record."""
         branch = self._branches.get(type(logged.record))
         if branch is None or self._state.serves:  # the scheduler that asks writes them
@@ -109,7 +109,7 @@ class EventDrafter:
 
     def _decided(
         self, decided: records.PodDecided, logged: Logged
-    ) -> Iterable[Announce | DraftedStatus]:
+    ) -> Iterable[WriteEvent | DraftedStatus]:
         if decided.outcome is Outcome.WAITING:
             # Other components may rely on it (upstream: NominatedNodeNameForExpectation).
             yield DraftedStatus(decided.uid, "", "", decided.node, logged.at)
@@ -120,7 +120,7 @@ class EventDrafter:
             else:
                 self._failed[decided.uid] = logged
 
-    def _skipped(self, skipped: records.PodSkipped, logged: Logged) -> Iterable[Announce]:
+    def _skipped(self, skipped: records.PodSkipped, logged: Logged) -> Iterable[WriteEvent]:
         yield self._failure(self._state.pods[skipped.uid].pod, logged, skipped.message)
 
     def _unreserved(
@@ -131,7 +131,7 @@ class EventDrafter:
 
     def _queued(
         self, queued: records.PodQueued, logged: Logged
-    ) -> Iterable[Announce | DraftedStatus]:
+    ) -> Iterable[WriteEvent | DraftedStatus]:
         failed = self._failed.pop(queued.uid, None)
         if failed is None:
             return
@@ -151,8 +151,8 @@ class EventDrafter:
         reason = UNSCHEDULABLE if is_refused else _REASONS.get(queued.cause, ERROR)
         yield DraftedStatus(pod.uid, reason, message, nominated, failed.at)
 
-    def _failure(self, pod: Pod, logged: Logged, message: str) -> Announce:
-        return Announce(
+    def _failure(self, pod: Pod, logged: Logged, message: str) -> WriteEvent:
+        return WriteEvent(
             key=self._decisions.name(logged.position),
             **_about(pod),
             reason="FailedScheduling",
@@ -164,9 +164,9 @@ class EventDrafter:
             controller=pod.scheduler_name,
         )
 
-    def _bound(self, bound: records.PodBound, logged: Logged) -> Iterable[Announce]:
+    def _bound(self, bound: records.PodBound, logged: Logged) -> Iterable[WriteEvent]:
         pod = self._state.pods[bound.uid].pod
-        yield Announce(
+        yield WriteEvent(
             key=self._decisions.intents[bound.uid],
             **_about(pod),
             reason="Scheduled",
@@ -182,7 +182,7 @@ class EventDrafter:
 
     def _preempted(
         self, decided: records.PreemptionDecided, logged: Logged
-    ) -> Iterable[Announce | DraftedStatus]:
+    ) -> Iterable[WriteEvent | DraftedStatus]:
         pod = self._state.pods[decided.uid].pod
         note = f"Preempted by pod {pod.uid} on node {decided.node}"
         for uid in decided.evicted:
@@ -192,8 +192,10 @@ class EventDrafter:
             yield self._preemption_event(victim, pod, f"{note} (in kube-scheduler memory).", logged)
         yield DraftedStatus(pod.uid, "", "", decided.node, logged.at)
 
-    def _preemption_event(self, victim: Pod, preemptor: Pod, note: str, logged: Logged) -> Announce:
-        return Announce(
+    def _preemption_event(
+        self, victim: Pod, preemptor: Pod, note: str, logged: Logged
+    ) -> WriteEvent:
+        return WriteEvent(
             key=self._decisions.name(logged.position),
             **_about(victim),
             reason="Preempted",
@@ -212,18 +214,18 @@ class EventDrafter:
 
     def _evicted(
         self, ended: records.EvictionSucceeded | records.PodDeleted, _: Logged
-    ) -> Iterable[Announce | None]:
+    ) -> Iterable[WriteEvent | None]:
         yield self.victims.pop(ended.uid, None)
 
-    def _eviction_failed(self, failed: records.EvictionFailed, _: Logged) -> Iterable[Announce]:
+    def _eviction_failed(self, failed: records.EvictionFailed, _: Logged) -> Iterable[WriteEvent]:
         self.victims.pop(failed.uid, None)
         return ()
 
-    def _updated(self, updated: records.PodUpdated, _: Logged) -> Iterable[Announce | None]:
+    def _updated(self, updated: records.PodUpdated, _: Logged) -> Iterable[WriteEvent | None]:
         if updated.pod.deleting:
             yield self.victims.pop(updated.pod.uid, None)
 
-    def _deleted(self, deleted: records.PodDeleted, logged: Logged) -> Iterable[Announce | None]:
+    def _deleted(self, deleted: records.PodDeleted, logged: Logged) -> Iterable[WriteEvent | None]:
         self._failed.pop(deleted.uid, None)
         return self._evicted(deleted, logged)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
-from eventsched.cluster.messages import Announce, PodAbsent, PodShown, Reported, ReportPod
+from eventsched.cluster.messages import PatchStatus, PodAbsent, PodShown, Reported, WriteEvent
 from eventsched.domain import records
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -25,7 +25,7 @@ MAX_CONCURRENT_REPORTS = 32
 MAX_WAITING_REPORTS = 10_000
 """Reports that wait at most; beyond that some are dropped."""
 DROPPED, REFUSED = "reports dropped", "reports refused"
-Report = ReportPod | Announce
+Report = PatchStatus | WriteEvent
 
 
 class EventOutbox:
@@ -64,7 +64,7 @@ class EventOutbox:
 
     # --- drafts ---------------------------------------------------------------------------
 
-    def follow(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+    def on_records(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
         """Takes in records that are not committed yet, and their drafts."""
         for draft in drafts:
             self._number += 1
@@ -107,7 +107,7 @@ class EventOutbox:
         self._waiting[number] = draft
         if len(self._waiting) > self._max_waiting:
             oldest = next(iter(self._failures), next(iter(self._waiting)))
-            self._take(oldest)
+            self._pop(oldest)
             del self._open[oldest]
             self.counts[DROPPED] += 1
 
@@ -124,7 +124,7 @@ class EventOutbox:
         self._waiting[number] = draft
         self._statuses[new.uid] = number
 
-    def _take(self, number: int) -> Draft:
+    def _pop(self, number: int) -> Draft:
         draft = self._waiting.pop(number)
         self._failures.pop(number, None)
         if draft.status is not None:
@@ -133,7 +133,7 @@ class EventOutbox:
 
     # --- requests -------------------------------------------------------------------------
 
-    def more(self) -> list[Report]:
+    def next_requests(self) -> list[Report]:
         """The reports that are to be requested now."""
         reports: list[Report] = []
         while (room := self._at_once - len(self._calls)) > 0:
@@ -150,7 +150,7 @@ class EventOutbox:
         return draft.status is None or draft.status.uid not in self._status_under_way
 
     def _send(self, number: int) -> list[Report]:
-        draft = self._take(number)
+        draft = self._pop(number)
         report = self._request(draft.status) if draft.status is not None else draft.event
         if report is None:
             del self._open[number]
@@ -160,7 +160,7 @@ class EventOutbox:
             self._status_under_way.add(draft.status.uid)
         return [report]
 
-    def _request(self, status: DraftedStatus) -> ReportPod | None:
+    def _request(self, status: DraftedStatus) -> PatchStatus | None:
         """The request for a status; None if the pod is placed or gone, or shows the status
         already."""
         pod_state = self._state.pods.get(status.uid)
@@ -179,7 +179,7 @@ class EventOutbox:
             nominated = None
         if not reason and nominated is None:
             return None
-        return ReportPod(
+        return PatchStatus(
             uid=pod.uid,
             namespace=pod.namespace,
             name=pod.name,
@@ -194,7 +194,7 @@ class EventOutbox:
 
     def answered(self, answer: Reported | PodShown | PodAbsent) -> None:
         """The cluster has answered. A pod in the answer was observed before."""
-        assert isinstance(answer.request, ReportPod | Announce)
+        assert isinstance(answer.request, PatchStatus | WriteEvent)
         call = self._calls.pop(answer.request, None)
         if call is None:
             return
@@ -216,7 +216,7 @@ class EventOutbox:
         """Puts back a status that was not written because the pod had changed."""
         newer = self._statuses.get(status.uid)
         if newer is not None:
-            later = self._take(newer).status
+            later = self._pop(newer).status
             assert later is not None
             draft = Draft(draft.position, status=_merged(status, later))
             del self._open[newer]

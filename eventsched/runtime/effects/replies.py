@@ -19,7 +19,7 @@ class Replies:
     def __init__(self) -> None:
         self._binds: dict[str, list[ExtenderReplied]] = {}
 
-    def follow(self, committed: Sequence[Logged]) -> list[ExtenderReplied]:
+    def on_records(self, committed: Sequence[Logged]) -> list[ExtenderReplied]:
         """Takes in committed records. Returns the replies to send now; those to binds have their
         outcome."""
         replies: list[ExtenderReplied] = []

@@ -24,7 +24,7 @@ class Tracker(Protocol):
     outcome_first: bool
     """Whether an answer's outcome is logged before the object in the answer."""
 
-    def follow(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[Logged]) -> None:
         """Takes in the records of the last step."""
 
     def resume(self) -> Iterable[Action]:

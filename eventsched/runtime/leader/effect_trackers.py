@@ -9,30 +9,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     CallExtender,
     ClusterRequest,
     EvictPod,
     GetPod,
     ObjectSeen,
+    PatchStatus,
     PodAbsent,
     PodSeen,
-    ReportPod,
     TouchPod,
+    WriteEvent,
     WriteObject,
 )
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Consult, Effect, Evict, Prepare
 from eventsched.domain.records.logged import Logged
+from eventsched.runtime.effects.bind_tracker import BindTracker
 from eventsched.runtime.effects.event_drafts import Draft
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.effects.evictions import EvictionTracker
-from eventsched.runtime.effects.extender_calls import ExtenderCallTracker
-from eventsched.runtime.effects.intents import BindTracker
-from eventsched.runtime.effects.provisions import ObjectWriteTracker
+from eventsched.runtime.effects.eviction_tracker import EvictionTracker
+from eventsched.runtime.effects.extender_call_tracker import ExtenderCallTracker
+from eventsched.runtime.effects.object_write_tracker import ObjectWriteTracker
 from eventsched.runtime.effects.tracker import Action, Tracker
-from eventsched.runtime.leader.catch_up import StreamState
+from eventsched.runtime.leader.followed_stream import StreamState
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources, stimulus_of
 
 TRACKED: Mapping[type, type] = {
@@ -43,13 +43,11 @@ TRACKED: Mapping[type, type] = {
 
 
 class EffectTrackers:
-    """All requests of a term to the cluster. ``reports`` is the outbox of Events and conditions."""
+    """All requests of a term to the cluster. ``outbox`` is that of Events and conditions."""
 
-    def __init__(
-        self, stream_state: StreamState, seen: SeenResources, reports: EventOutbox
-    ) -> None:
+    def __init__(self, stream_state: StreamState, seen: SeenResources, outbox: EventOutbox) -> None:
         """``seen`` has the versions of the objects that were seen."""
-        self.reports = reports
+        self.outbox = outbox
         self._state = stream_state.engine.state
         self._seen = seen
         self._trackers = self._new_trackers(stream_state)
@@ -64,11 +62,11 @@ class EffectTrackers:
             Consult: ExtenderCallTracker(state),
         }
 
-    def follow(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:
-        """Follows the records of a step, and takes the Events that follow from them."""
-        self.reports.follow(taken, drafts)
+    def on_records(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:
+        """Takes in the records of a step, and the drafts that follow from them."""
+        self.outbox.on_records(taken, drafts)
         for tracker in self._trackers.values():
-            tracker.follow(taken)
+            tracker.on_records(taken)
 
     def resume(self) -> Iterator[Action]:
         """After a clean takeover: resumes the effects that the log promises."""
@@ -82,15 +80,15 @@ class EffectTrackers:
 
     def committed(self, effects: Iterable[Effect], position: int) -> Iterator[Action]:
         """A batch with these effects is durable; the log now ends at ``position``."""
-        self.reports.committed(position)
+        self.outbox.committed(position)
         for effect in effects:
             yield from self._trackers[type(effect)].committed(effect)
 
     def answered(self, answer: Any) -> Iterator[Action]:
         """The cluster has answered a request."""
-        if isinstance(answer.request, ReportPod | Announce):
+        if isinstance(answer.request, PatchStatus | WriteEvent):
             yield from self._object_in(answer)
-            self.reports.answered(answer)
+            self.outbox.answered(answer)
             return
         tracker = self._trackers[TRACKED[type(answer.request)]]
         if tracker.outcome_first:
@@ -102,15 +100,15 @@ class EffectTrackers:
     def _object_in(self, answer: Any) -> Iterator[Action]:
         """The object in an answer, unless the watch has reported its deletion meanwhile."""
         if isinstance(answer, PodAbsent):
-            self._seen.of(POD).absent(answer.request.uid)
+            self._seen.of(POD).note_absence(answer.request.uid)
             yield records.PodDeleted(uid=answer.request.uid)
             return
         match getattr(answer, "seen", None):
             case PodSeen() as seen if seen.pod.uid in self._state.pods:
-                if self._seen.answered(seen):
+                if self._seen.note_answer(seen):
                     yield stimulus_of(seen)
             case ObjectSeen(object=obj) as seen if self._state.registry.knows(obj):
-                if self._seen.answered(seen):
+                if self._seen.note_answer(seen):
                     yield stimulus_of(seen)
 
     def unanswered(self, request: Any) -> ClusterRequest | None:
@@ -123,7 +121,7 @@ class EffectTrackers:
 
     def awaits(self, request: ClusterRequest) -> bool:
         """Whether a request is still needed."""
-        if isinstance(request, ReportPod | Announce):
-            return self.reports.awaits(request)
+        if isinstance(request, PatchStatus | WriteEvent):
+            return self.outbox.awaits(request)
         effect_type = TRACKED.get(type(request))
         return effect_type is None or self._trackers[effect_type].awaits(request)

@@ -30,8 +30,8 @@ from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.chain import Term
 from eventsched.runtime.effects.event_outbox import EventOutbox
-from eventsched.runtime.leader.catch_up import FollowedStream
 from eventsched.runtime.leader.clock_slew import LeaderClock
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
@@ -60,10 +60,10 @@ class Acquiring:
 @dataclass(frozen=True, slots=True)
 class TakingOver:
     """The term has begun and the log is applied; the lists of the cluster are still to come.
-    ``fence`` touches pods after lost history; None before the first list, and otherwise."""
+    ``toucher`` touches pods after lost history; None before the first list, and otherwise."""
 
     leader_term: LeaderTerm
-    fence: takeover.Fence | None = None
+    toucher: takeover.PodToucher | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Leader:
         return self._clock.clock_at(min(due)) if due else None
 
     @property
-    def settled(self) -> bool:
+    def all_committed(self) -> bool:
         """Whether every observation and decision is known to be committed."""
         return isinstance(self._phase, Leading) and not self._phase.leader_term.uncommitted
 
@@ -172,11 +172,9 @@ class Leader:
         return self._phase.leader_term.uncommitted if isinstance(self._phase, Leading) else 0
 
     @property
-    def reports(self) -> EventOutbox | None:
-        """The outbox of events and conditions; None unless the term leads."""
-        return (
-            self._phase.leader_term.trackers.reports if isinstance(self._phase, Leading) else None
-        )
+    def outbox(self) -> EventOutbox | None:
+        """The outbox of Events and conditions; None unless the term leads."""
+        return self._phase.leader_term.trackers.outbox if isinstance(self._phase, Leading) else None
 
     @property
     def history_lost(self) -> bool:
@@ -213,9 +211,9 @@ class Leader:
             self._retry()
         else:
             self._database.heard()
-            self._stored(message)
+            self._database_answered(message)
 
-    def _stored(self, answer: DatabaseAnswer) -> None:
+    def _database_answered(self, answer: DatabaseAnswer) -> None:
         match self._phase, answer:
             case _, Deposed(reason=reason):
                 self._phase = Stopped(reason)
@@ -249,13 +247,13 @@ class Leader:
         match self._phase:
             case Leading(leader_term):
                 leader_term.is_listing = False
-                self._take_in(leader_term, listed)
-            case TakingOver(leader_term, fence=None) if leader_term.history_lost:
+                self._on_lists(leader_term, listed)
+            case TakingOver(leader_term, toucher=None) if leader_term.history_lost:
                 leader_term.is_listing = False
-                fence = leader_term.fence(listed)
-                self._phase = TakingOver(leader_term, fence)
-                self._requests += fence.more()
-                if fence.done:
+                toucher = leader_term.pod_toucher(listed)
+                self._phase = TakingOver(leader_term, toucher)
+                self._requests += toucher.next_requests()
+                if toucher.done:
                     self._lead(leader_term, listed)
             case TakingOver(leader_term):
                 leader_term.is_listing = False
@@ -265,7 +263,7 @@ class Leader:
         leader_term.begin(listed.listings)
         self._phase = Leading(leader_term)
 
-    def _take_in(self, leader_term: LeaderTerm, listed: Listed | Relisted) -> None:
+    def _on_lists(self, leader_term: LeaderTerm, listed: Listed | Relisted) -> None:
         """Takes in lists during the term; stops if they show an earlier state of the cluster."""
         is_behind = (
             leader_term.relisted(listed.listings, None)
@@ -277,7 +275,7 @@ class Leader:
 
     def _watched(self, leader_term: LeaderTerm, event: WatchEvent | Stimulus) -> None:
         if isinstance(event, Relisted):
-            self._take_in(leader_term, event)
+            self._on_lists(leader_term, event)
         else:
             leader_term.watched(event)
 
@@ -288,12 +286,12 @@ class Leader:
         match self._phase:
             case Leading(leader_term):
                 leader_term.answered(answer)
-            case TakingOver(leader_term, takeover.Fence() as fence) if not isinstance(
+            case TakingOver(leader_term, takeover.PodToucher() as toucher) if not isinstance(
                 answer, ExtenderReply
             ):
-                fence.answered(answer.request)
-                self._requests += fence.more()
-                if fence.done and not leader_term.is_listing:
+                toucher.answered(answer.request)
+                self._requests += toucher.next_requests()
+                if toucher.done and not leader_term.is_listing:
                     leader_term.list_cluster()
 
     # --- requests without an answer -------------------------------------------------------

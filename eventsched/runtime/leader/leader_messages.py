@@ -1,9 +1,9 @@
 """The messages that a leader takes, and the requests that it makes (runtime/leader/leader.py).
 
 This module defines those of the database; cluster/messages.py defines those of the API server. The
-driver of a leader carries out each request and answers it exactly once, except ``Keep``: with its
-answer, or with ``Unknown`` if none came in time. After ``Unknown`` the request may have been
-carried out, or may still be.
+driver of a leader carries out each request and answers it exactly once, except ``StoreSnapshot``:
+with its answer, or with ``Unknown`` if none came in time. After ``Unknown`` the request may have
+been carried out, or may still be.
 """
 
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class Renew:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class StoreSnapshot:
     """Store a snapshot in place of older ones; all its records are committed. There is no answer,
     because losing it does no harm."""
 
@@ -51,7 +51,7 @@ class Keep:
     snapshot: StoredSnapshot
 
 
-DatabaseRequest = Acquire | Append | Renew | Keep
+DatabaseRequest = Acquire | Append | Renew | StoreSnapshot
 Request = DatabaseRequest | ClusterRequest
 
 

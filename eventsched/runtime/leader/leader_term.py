@@ -18,13 +18,19 @@ from eventsched.domain.units import SECOND
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.eventlog.port import StoredSnapshot, continues
-from eventsched.runtime.effects.batches import BatchBuilder, ClosedBatch
+from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.tracker import Action
-from eventsched.runtime.leader.catch_up import FollowedStream, Mark
 from eventsched.runtime.leader.clock_slew import LeaderClock
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
-from eventsched.runtime.leader.leader_messages import Acquired, Append, Keep, Renew, Request
+from eventsched.runtime.leader.followed_stream import BatchMark, FollowedStream
+from eventsched.runtime.leader.leader_messages import (
+    Acquired,
+    Append,
+    Renew,
+    Request,
+    StoreSnapshot,
+)
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.divergences import divergences
@@ -68,13 +74,13 @@ class LeaderTerm:
         self._seen = SeenResources()
         self._restore_detector = EtcdRestoreDetector(self._state, self._seen)
         self._batch_builder = self._new_batch_builder()
-        self._under_way: tuple[SealedBatch, ClosedBatch] | None = None
-        self._uncommitted: deque[Logged] = deque()
+        self._under_way: tuple[SealedBatch, BatchWithEffects] | None = None
+        self._uncommitted_records: deque[Logged] = deque()
         self._snapshot: StoredSnapshot | None = None
         self._renew_at: int | None = clock.now + HEARTBEAT
         """When the next ``Renew`` is due; None while one is under way."""
         self.trackers = self._new_trackers()
-        self.trackers.follow((), self._stream_state.drafts)
+        self.trackers.on_records((), self._stream_state.drafts)
         self._stream_state.drafts = []
 
     def _new_batch_builder(self) -> BatchBuilder:
@@ -129,7 +135,7 @@ class LeaderTerm:
         possible, because some records are not known to be committed."""
         if self.uncommitted:
             return False
-        self._stream_state.head, self._stream_state.drafts = self._head, self.trackers.reports.open
+        self._stream_state.head, self._stream_state.drafts = self._head, self.trackers.outbox.open
         return True
 
     # --- takeover -------------------------------------------------------------------------
@@ -139,16 +145,16 @@ class LeaderTerm:
         self.is_listing = True
         self._requests.append(ListCluster())
 
-    def fence(self, listed: Listed) -> takeover.Fence:
+    def pod_toucher(self, listed: Listed) -> takeover.PodToucher:
         """The touches that are due after lost history, before the term may lead."""
-        return takeover.Fence(listed, self._limits.touches)
+        return takeover.PodToucher(listed, self._limits.touches)
 
     def begin(self, listings: Sequence[Listing]) -> None:
         """Begins to lead: the cluster is known now, and the log's promises are resumed or
         voided."""
         if self._is_first:
             self.observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
-        self.observe(takeover.beginning(self._state, self.term, self._opening))
+        self.observe(takeover.term_record(self._state, self.term, self._opening))
         self._do(self._engine.unrecorded())
         self._compare(unbound(self._state, listings), listings)
         if self.history_lost:
@@ -176,12 +182,12 @@ class LeaderTerm:
         if any(due is not None and due <= now for due in timers):
             self.observe(records.TimePassed())
         while self.can_attempt and attempts != 0:
-            self._take(self._engine.schedule_next())
+            self._distribute(self._engine.schedule_next())
             attempts = None if attempts is None else attempts - 1
-        if self._under_way is None and (self._batch_builder.due or 0) <= now:
+        if self._under_way is None and self._batch_builder.is_due(now):
             self._append()
         self._heartbeat()
-        self._requests += self.trackers.reports.more()
+        self._requests += self.trackers.outbox.next_requests()
 
     def _heartbeat(self) -> None:
         is_due = self._renew_at is not None and self._renew_at <= self._clock.now
@@ -190,7 +196,7 @@ class LeaderTerm:
             self._requests.append(Renew(self.term))
 
     def _append(self) -> None:
-        closed = self._batch_builder.close(self._mark(), whole=False)
+        closed = self._batch_builder.close(self._batch_mark(), whole=False)
         if closed is not None:
             sealed = chain.seal(closed.batch, self.term, self._head, self._clock.clock)
             self._under_way = sealed, closed
@@ -198,9 +204,9 @@ class LeaderTerm:
             self._followed_stream.count_records(sealed.count, len(sealed.body))
             self._snapshot = self._snapshot_when_due(sealed.head)
 
-    def _mark(self) -> bytes:
-        reported = self.trackers.reports.done_before(self._head.next)
-        return msgspec.json.encode(Mark(self._seen.upto, reported))
+    def _batch_mark(self) -> bytes:
+        reported = self.trackers.outbox.done_before(self._head.next)
+        return msgspec.json.encode(BatchMark(self._seen.upto, reported))
 
     def _snapshot_when_due(self, head: Head) -> StoredSnapshot | None:
         """A snapshot, if one is due and the batch under way holds all records. It becomes valid
@@ -211,7 +217,7 @@ class LeaderTerm:
         # Making it takes a while, and pods wait meanwhile.
         if self._followed_stream.due(head, every) < (1 if self._engine.idle else 2):
             return None
-        snapshot = self._stream_state.snapshot(head, self.trackers.reports.open)
+        snapshot = self._stream_state.snapshot(head, self.trackers.outbox.open)
         self._followed_stream.snapshot_stored(head.next, len(snapshot.body))
         return snapshot
 
@@ -227,10 +233,10 @@ class LeaderTerm:
         effects = (effect for effect, _ in closed.effects)
         self._do(self.trackers.committed(effects, self._head.next))
         if self._snapshot is not None:
-            self._requests.append(Keep(self.term, self._snapshot))
+            self._requests.append(StoreSnapshot(self.term, self._snapshot))
             self._snapshot = None
         if self._on_committed is not None:
-            self._on_committed([self._uncommitted.popleft() for _ in range(sealed.count)])
+            self._on_committed([self._uncommitted_records.popleft() for _ in range(sealed.count)])
 
     def renewed(self) -> None:
         """The term is still the newest."""
@@ -261,7 +267,7 @@ class LeaderTerm:
 
     def watched(self, event: Seen | Gone | Stimulus) -> None:
         """Takes in an event of a watch, unless it is old, or another stimulus."""
-        stimulus = event if isinstance(event, Stimulus) else self._seen.watched(event)
+        stimulus = event if isinstance(event, Stimulus) else self._seen.note_event(event)
         if stimulus:
             self.observe(stimulus)
 
@@ -279,16 +285,16 @@ class LeaderTerm:
                 self._requests.append(action)
 
     def observe(self, stimulus: Stimulus) -> None:
-        """Passes a stimulus to the engine, and takes the records that follow."""
-        self._take(self._engine.observe(stimulus, self._clock.now))
+        """Passes a stimulus to the engine, and distributes the records that follow."""
+        self._distribute(self._engine.observe(stimulus, self._clock.now))
 
-    def _take(self, taken: Sequence[Logged]) -> None:
-        """Passes the records of a step to the writer, the trackers and the counters."""
+    def _distribute(self, taken: Sequence[Logged]) -> None:
+        """Passes the records of a step to the batch, the trackers and the counters."""
         if not taken:
             return
-        drafts = self._stream_state.take(taken)
+        drafts = self._stream_state.on_records(taken)
         self._batch_builder.add(taken)
-        self.trackers.follow(taken, drafts)
+        self.trackers.on_records(taken, drafts)
         self._counts.update(type(logged.record).__name__ for logged in taken)
         if self._on_committed is not None:
-            self._uncommitted += taken
+            self._uncommitted_records += taken

@@ -27,9 +27,9 @@ from eventsched.runtime.leader.leader_messages import (
     DatabaseAnswer,
     DatabaseRequest,
     Deposed,
-    Keep,
     Renew,
     Renewed,
+    StoreSnapshot,
 )
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
 from eventsched.runtime.live.database_health import DatabaseHealth
@@ -75,7 +75,7 @@ class DatabaseClient:
         self._session, self._worker, self._observer = session, worker, observer
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
         self._keeps_vectors, self._checkpointer = keeps_vectors, checkpointer
-        self._offered: tuple[bytes, float] = (b"", 0.0)
+        self._first_sent: tuple[bytes, float] = (b"", 0.0)
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
         """Carries out a request once; None if it has no answer. Raises CorruptLogError, and
@@ -93,7 +93,7 @@ class DatabaseClient:
             raise
         except _UNANSWERED as problem:
             reason = str(problem).split("\n")[0]
-            if self.health.missed(reason):
+            if self.health.failed(reason):
                 logger.warning("the database is unreachable; nothing is decided", reason=reason)
             return Unknown(request)
         downtime = self.health.answered()
@@ -111,8 +111,8 @@ class DatabaseClient:
             case Renew(term=term):
                 await self._ask(self._session.renew, term)
                 return Renewed()
-            case Keep(term=term, snapshot=snapshot):
-                await self._ask(self._session.keep, term, snapshot)
+            case StoreSnapshot(term=term, snapshot=snapshot):
+                await self._ask(self._session.store_snapshot, term, snapshot)
                 return None
 
     async def _ask(self, function: Callable[..., T], *arguments: object) -> T:
@@ -127,11 +127,11 @@ class DatabaseClient:
         return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.history)
 
     async def _append(self, batch: SealedBatch) -> None:
-        if self._offered[0] != batch.hash:
-            self._offered = batch.hash, time.monotonic()
+        if self._first_sent[0] != batch.hash:
+            self._first_sent = batch.hash, time.monotonic()
         sent = batch if self._keeps_vectors else replace(batch, details={})
         await self._ask(self._session.append, sent)
-        took = time.monotonic() - self._offered[1]
+        took = time.monotonic() - self._first_sent[1]
         self._observer.batch_committed(took, batch.count, len(batch.body))
         if self._checkpointer is not None:
             self._checkpointer.committed(batch.head)

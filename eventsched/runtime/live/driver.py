@@ -22,10 +22,10 @@ from eventsched.runtime.leader.leader_messages import (
     Append,
     DatabaseAnswer,
     DatabaseRequest,
-    Keep,
     Message,
     Renew,
     Request,
+    StoreSnapshot,
     Tick,
 )
 from eventsched.runtime.live.ports import Cluster
@@ -81,7 +81,7 @@ class Driver:
         self._cluster, self._database, self._now = cluster, database, now
         self._on_leading, self._max_queued = on_leading, max_queued
         self._answers: deque[Message] = deque()
-        self._events: deque[WatchEvent] = deque()
+        self._watch_events: deque[WatchEvent] = deque()
         self._wakeup = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: BaseException | None = None
@@ -135,7 +135,7 @@ class Driver:
     @property
     def waiting(self) -> int:
         """Messages that were not taken in yet."""
-        return len(self._answers) + len(self._events)
+        return len(self._answers) + len(self._watch_events)
 
     @property
     def under_way(self) -> int:
@@ -202,7 +202,7 @@ class Driver:
     def _next_messages(self) -> list[Message]:
         """The messages of this turn: answers before events, because they free resources."""
         messages: list[Message] = []
-        for queue in (self._answers, self._events):
+        for queue in (self._answers, self._watch_events):
             while queue and len(messages) < self._messages_per_turn:
                 messages.append(queue.popleft())
         return messages
@@ -234,15 +234,15 @@ class Driver:
     def _received(self, event: Listed | WatchEvent) -> None:
         """Takes lists and events from the cluster."""
         if isinstance(event, Listed):
-            self._events.clear()  # the list covers them
+            self._watch_events.clear()  # the list covers them
             self.subscribed = True
             self._answers.append(event)
         elif self.subscribed and not self._ending:
-            self._events.append(event)
-            if len(self._events) + self.leader.uncommitted > self._max_queued:
+            self._watch_events.append(event)
+            if len(self._watch_events) + self.leader.uncommitted > self._max_queued:
                 logger.warning("the log is too slow: watch events wait in the store")
                 self.subscribed = False
-                self._events.clear()
+                self._watch_events.clear()
         self._wakeup.set()
 
     async def _relist(self) -> None:
@@ -272,7 +272,7 @@ class Driver:
 
     async def _carry(self, request: Request) -> None:
         match request:
-            case Acquire() | Append() | Renew() | Keep():
+            case Acquire() | Append() | Renew() | StoreSnapshot():
                 answer = await self._database.answer(request)
                 if answer is not None:
                     self._answers.append(answer)

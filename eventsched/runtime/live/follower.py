@@ -21,7 +21,7 @@ from eventsched.eventlog.log_errors import (
 )
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.live.worker import Worker
 
@@ -61,10 +61,10 @@ class Follower:
             self._answered()
             if self.caught_up and not self._caught_up_once.is_set():
                 self._caught_up_once.set()
-                self._log_start()
+                self._report_start()
             await asyncio.sleep(POLL_PERIOD if self.caught_up else 0)
 
-    async def there(self) -> None:
+    async def wait_until_caught_up(self) -> None:
         """Waits until the log was caught up with once, while ``run`` follows."""
         await self._caught_up_once.wait()
 
@@ -123,7 +123,7 @@ class Follower:
             if snapshot is None:
                 break
             # With many pods this takes seconds; probes must be answered meanwhile.
-            stream_state = await asyncio.to_thread(self._followed_stream.restored, snapshot)
+            stream_state = await asyncio.to_thread(self._followed_stream.load_snapshot, snapshot)
             if stream_state is not None:
                 self._followed_stream.begin(stream_state, len(snapshot.body))
                 logger.info("begun with a snapshot", seq=snapshot.position)
@@ -135,7 +135,7 @@ class Follower:
         self._restored = True
         self._load_seconds = time.perf_counter() - began
 
-    def _log_start(self) -> None:
+    def _report_start(self) -> None:
         """Logs what the start had to apply and its times (s). ``estimated`` is the time that a
         leader bounds by its snapshots (snapshot_policy.py)."""
         followed_stream = self._followed_stream
@@ -165,7 +165,7 @@ class Follower:
 
     def _missed(self, problem: UnavailableError) -> None:
         self.caught_up = False
-        if self.health.missed(str(problem)):
+        if self.health.failed(str(problem)):
             logger.warning("the log is unreachable", reason=str(problem))
 
     def _answered(self) -> None:

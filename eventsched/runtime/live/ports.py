@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from eventsched.cluster.messages import (
-    Announce,
     CallExtender,
     ClusterAnswer,
     Listed,
     PodRequest,
     WatchEvent,
+    WriteEvent,
     WriteObject,
 )
 from eventsched.domain.records.logged import Logged
@@ -32,7 +32,7 @@ class Cluster(Protocol):
         """Passes nothing more to the subscriber."""
 
     async def carry_out(
-        self, request: PodRequest | Announce | WriteObject | CallExtender
+        self, request: PodRequest | WriteEvent | WriteObject | CallExtender
     ) -> ClusterAnswer:
         """Sends a request, as soon as there are not too many under way, and returns its answer;
         ``Unknown`` if its outcome is unknown."""
@@ -52,14 +52,14 @@ class Election(Protocol):
     async def won(self) -> None:
         """Runs for leader, and waits until this replica may lead."""
 
-    async def lost(self) -> str:
+    async def wait_until_lost(self) -> str:
         """Waits until this replica may no longer lead, and returns the reason."""
 
     async def release(self) -> None:
         """Lets another replica lead at once. Does nothing if this one does not lead."""
 
 
-class Unopposed:
+class NoElection:
     """No election: only the log's epoch excludes a second writer."""
 
     leader = ""
@@ -70,7 +70,7 @@ class Unopposed:
     async def won(self) -> None:
         """Returns at once."""
 
-    async def lost(self) -> str:
+    async def wait_until_lost(self) -> str:
         """Never returns."""
         await asyncio.Event().wait()
         return ""

@@ -25,7 +25,7 @@ from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.thinning import thin
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
@@ -83,7 +83,7 @@ class Reload:
     address and holder are the same."""
 
     plan: ReplicaPlan
-    take_up: Callable[[], None] = lambda: None
+    on_effective: Callable[[], None] = lambda: None
     """Called between two terms, when the plan takes effect."""
 
 
@@ -155,7 +155,7 @@ class Replica:
     async def _round(self) -> None:
         followed_stream = self.followed_stream = await self._next_stream()
         followed_stream.history_lost = self._history_lost
-        reader = Worker("log reader")
+        reader = Worker("stream reader")
         tail = Tail(self.plan.address, self.plan.stream)
         follower = self.follower = Follower(followed_stream, tail, reader)
         reason = ""
@@ -185,7 +185,7 @@ class Replica:
         if reload is None:
             return FollowedStream(self.plan.make_engine, self.plan.stream)
         self.plan = reload.plan
-        reload.take_up()
+        reload.on_effective()
         successor = None
         if is_handed_over:
             # With many pods this takes a second; the lease must be renewed meanwhile.
@@ -206,9 +206,9 @@ class Replica:
         ending = asyncio.create_task(self._ended.wait())
         reloading = asyncio.create_task(self._reloading.wait())
         try:
-            await _first(following, winning, ending, reloading)
+            await _wait_for_first(following, winning, ending, reloading)
         finally:
-            await _stopped(following, winning, ending, reloading)
+            await _cancel(following, winning, ending, reloading)
         _raise_failure(following)
         _raise_failure(winning)
         if self._ended.is_set():
@@ -217,7 +217,7 @@ class Replica:
         return not self._keeps_lease
 
     async def _won(self, follower: Follower) -> None:
-        await follower.there()
+        await follower.wait_until_caught_up()
         await self._cluster.listed()
         await asyncio.sleep(self._stand_down)
         self._stand_down = 0.0
@@ -239,7 +239,7 @@ class Replica:
         leader = Leader(
             followed_stream, self.plan.opening, self.plan.limits, self._records_committed
         )
-        session, writer = Session(self.plan.address), Worker("log writer")
+        session, writer = Session(self.plan.address), Worker("stream writer")
         self.database = DatabaseClient(
             session,
             writer,
@@ -278,15 +278,15 @@ class Replica:
         reloading = asyncio.create_task(self._reloading.wait())
         beside = [asyncio.ensure_future(task) for task in side_tasks]
         try:
-            await _first(running, losing, ending, reloading)
+            await _wait_for_first(running, losing, ending, reloading)
             if reloading.done() and not ending.done():
                 driver.end()
-                await _first(running, losing, ending, timeout=RELOAD_GRACE_SECONDS)
+                await _wait_for_first(running, losing, ending, timeout=RELOAD_GRACE_SECONDS)
             if ending.done() and not running.done() and not losing.done():
                 driver.end()
-                await _first(running, losing, timeout=self.plan.grace)
+                await _wait_for_first(running, losing, timeout=self.plan.grace)
         finally:
-            await _stopped(running, losing, ending, reloading, *beside)
+            await _cancel(running, losing, ending, reloading, *beside)
         _raise_failure(running)
         _raise_failure(losing)
         is_over = losing.cancelled() and self._reloading.is_set() and not self._ended.is_set()
@@ -303,24 +303,24 @@ class Replica:
         """Waits until another replica is to lead, and returns the reason: the lease is lost, or the
         database has not answered for so long that the lease is given back. If the database is
         unreachable for all replicas, none runs for leader until it is back."""
-        losing = asyncio.create_task(self._election.lost())
+        losing = asyncio.create_task(self._election.wait_until_lost())
         try:
             while not losing.done():
                 assert self.database is not None
-                left = self.plan.database_patience - self.database.health.lacking
+                left = self.plan.database_patience - self.database.health.unanswered_seconds
                 if left <= 0:
                     self._stand_down = self.plan.stand_down
-                    return f"the database: {self.database.health.trouble}"
-                await _first(losing, timeout=left)
+                    return f"the database: {self.database.health.problem}"
+                await _wait_for_first(losing, timeout=left)
             return losing.result()
         finally:
-            await _stopped(losing)
+            await _cancel(losing)
 
     async def _thin(self) -> None:
         """Deletes old vectors from time to time, while the term lasts."""
         plan = self.plan
         while plan.vectors_age:
-            worker = Worker("log keeper")
+            worker = Worker("vector deletion")
             try:
                 count = await worker.call(
                     thin, plan.address, plan.stream, plan.vectors_age, self._now()
@@ -350,12 +350,12 @@ class Replica:
         self._observer.records_committed(committed, self._now())
 
 
-async def _first(*tasks: "asyncio.Task[Any]", timeout: float | None = None) -> None:
+async def _wait_for_first(*tasks: "asyncio.Task[Any]", timeout: float | None = None) -> None:
     """Waits until one of the tasks has ended."""
     await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _stopped(*tasks: "asyncio.Task[Any]") -> None:
+async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
     """Cancels the tasks, and waits until they have ended."""
     for task in tasks:
         task.cancel()

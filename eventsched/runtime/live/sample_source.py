@@ -13,37 +13,36 @@ from eventsched.scheduling.framework.sampling import Sampling
 _POLL_PERIOD = 0.05
 """Seconds between two checks whether the term leads."""
 
-Ask = Callable[[], SamplesTaken]
-"""Queries a source once. It may block. An exception is a defect. ``dated``, below, fills in the
-times."""
+Query = Callable[[], SamplesTaken]
+"""Queries a source once. It may block. An exception is a defect. ``dated`` fills in the times."""
 
 
 async def sample(
     samplings: Sequence[Sampling],
-    ask: Callable[[Sampling], Ask],
+    query_of: Callable[[Sampling], Query],
     leader: StimulusReceiver,
     now: Callable[[], int],
 ) -> None:
     """Passes each source's values to the leader at once and then every interval, until cancelled.
-    ``ask`` makes the function that queries a source; ``now`` returns µs since 1970."""
+    ``query_of`` gives the function that queries a source; ``now`` returns µs since 1970."""
     async with asyncio.TaskGroup() as group:
         for sampling in samplings:
-            group.create_task(_follow(sampling, ask(sampling), leader, now))
+            group.create_task(_poll(sampling, query_of(sampling), leader, now))
 
 
-async def _follow(
-    sampling: Sampling, ask: Ask, leader: StimulusReceiver, now: Callable[[], int]
+async def _poll(
+    sampling: Sampling, query: Query, leader: StimulusReceiver, now: Callable[[], int]
 ) -> None:
     worker = Worker(f"samples {sampling.source}")
     try:
         while True:
             while not leader.accepts_stimuli:
                 await asyncio.sleep(_POLL_PERIOD)
-            taken = await worker.call(ask)
+            taken = await worker.call(query)
             leader.submit(dated(taken, now(), sampling.max_age))
             await asyncio.sleep(sampling.interval)
     finally:
-        worker.stop(getattr(ask, "close", None))
+        worker.stop(getattr(query, "close", None))
 
 
 def dated(taken: SamplesTaken, at: int, max_age: float) -> SamplesTaken:

@@ -51,10 +51,10 @@ class Worker:
             loop, future = waiter
             # A closed loop needs no result; the last call is still to be made.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_settle, future, result, failure)
+                loop.call_soon_threadsafe(_resolve, future, result, failure)
 
 
-def _settle(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+def _resolve(future: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
     if future.done():  # cancelled meanwhile
         return
     if failure is None:

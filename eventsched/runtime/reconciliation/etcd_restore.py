@@ -12,7 +12,7 @@ from eventsched.cluster.messages import Listing, PodSeen, Seen
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.reconciliation.seen_versions import SeenResources, place_of
+from eventsched.runtime.reconciliation.seen_versions import SeenResources, resource_and_key
 
 REASON = "the cluster's storage was restored to an earlier state"
 
@@ -35,7 +35,7 @@ class EtcdRestoreDetector:
         """Whether lists show a restore. Call before the lists are taken in. ``since`` is that of
         ``Relisted``; None if they were requested after all doubts arose."""
         doubtful = {
-            place_of(seen)
+            resource_and_key(seen)
             for listing in listings
             for seen in listing.seen
             if self._is_doubtful(seen)
@@ -48,7 +48,7 @@ class EtcdRestoreDetector:
         )
 
     def _is_doubtful(self, seen: Seen) -> bool:
-        resource, key = place_of(seen)
+        resource, key = resource_and_key(seen)
         is_older = seen.resource_version < self._seen.of(resource).version(key)
         return is_older or _has_lost_its_node(self._state, seen)
 

@@ -1,4 +1,4 @@
-"""The versions in which a leader has seen the objects of the cluster: old news are recognized."""
+"""The versions in which a leader has seen the objects of the cluster: what is old is recognized."""
 
 import sys
 from collections.abc import Iterable
@@ -36,33 +36,33 @@ class SeenVersions:
         """The newest resourceVersion in which an object was seen; 0 if it never was."""
         return self._versions.get(key, 0)
 
-    def watched(self, key: str, version: int) -> bool:
-        """Takes in an event of the watch. True if it is news."""
+    def note_event(self, key: str, version: int) -> bool:
+        """Takes in a watch event. True if it is new."""
         if version <= self.upto:
             return False
         self.upto = version
-        return self.answered(key, version)
+        return self.note_answer(key, version)
 
-    def vanished(self, key: str, version: int) -> bool:
-        """Takes in the end of an object, from the watch. True if it is news."""
+    def note_deletion(self, key: str, version: int) -> bool:
+        """Takes in the end of an object, from the watch. True if it is new."""
         if version <= self.upto:
             return False
         self.upto = version
         self._versions.pop(key, None)
         return True
 
-    def answered(self, key: str, version: int) -> bool:
-        """Takes in an object from an answer to a request. True if it is news."""
+    def note_answer(self, key: str, version: int) -> bool:
+        """Takes in an object from an answer to a request. True if it is new."""
         if version <= self.version(key):
             return False
         self._versions[key] = version
         return True
 
-    def absent(self, key: str) -> None:
+    def note_absence(self, key: str) -> None:
         """An answer said that an object is gone: later events of the watch about it are old."""
         self._versions[key] = _FOREVER
 
-    def relisted(self, version: int, keys: set[str]) -> None:
+    def note_list(self, version: int, keys: set[str]) -> None:
         """Takes in a list of the resourceVersion ``version`` with these objects."""
         for key in [key for key in self._versions if key not in keys]:
             del self._versions[key]
@@ -84,24 +84,24 @@ class SeenResources:
         """The resourceVersion up to which each watch has reported all changes, by resource."""
         return {resource: versions.upto for resource, versions in sorted(self._seen.items())}
 
-    def watched(self, event: Seen | Gone) -> Stimulus | None:
+    def note_event(self, event: Seen | Gone) -> Stimulus | None:
         """Takes in an event of a watch, as a stimulus; None if nothing is new."""
-        resource, key = place_of(event)
+        resource, key = resource_and_key(event)
         versions, version = self.of(resource), event.resource_version
         match event:
             case PodSeen() | NodeSeen() | ObjectSeen():
-                return stimulus_of(event) if versions.watched(key, version) else None
+                return stimulus_of(event) if versions.note_event(key, version) else None
             case PodGone() | NodeGone() | ObjectGone():
-                return end_of(event) if versions.vanished(key, version) else None
+                return end_of(event) if versions.note_deletion(key, version) else None
 
-    def answered(self, seen: Seen) -> bool:
-        """Takes in an object from an answer to a request. True if it is news."""
-        resource, key = place_of(seen)
-        return self.of(resource).answered(key, seen.resource_version)
+    def note_answer(self, seen: Seen) -> bool:
+        """Takes in an object from an answer to a request. True if it is new."""
+        resource, key = resource_and_key(seen)
+        return self.of(resource).note_answer(key, seen.resource_version)
 
-    def news(self, seen: Iterable[Seen]) -> list[Stimulus]:
-        """Takes in listed objects. Returns those that are news."""
-        return [stimulus_of(listed) for listed in seen if self.answered(listed)]
+    def note_listed(self, seen: Iterable[Seen]) -> list[Stimulus]:
+        """Takes in listed objects. Returns the stimuli of those that are new."""
+        return [stimulus_of(listed) for listed in seen if self.note_answer(listed)]
 
 
 def key_of_object(namespace: str, name: str) -> str:
@@ -109,7 +109,7 @@ def key_of_object(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 
 
-def place_of(event: Seen | Gone) -> tuple[str, str]:
+def resource_and_key(event: Seen | Gone) -> tuple[str, str]:
     """The resource and key of an event's object."""
     match event:
         case PodSeen(pod=pod):

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from eventsched.cluster.messages import (
-    Announce,
     Listed,
     Listing,
     PodRequest,
     PodSeen,
     TouchPod,
+    WriteEvent,
     WriteObject,
 )
 from eventsched.domain import records
@@ -35,7 +35,7 @@ from eventsched.runtime.reconciliation.seen_versions import (
     POD,
     SeenResources,
     key_of_object,
-    place_of,
+    resource_and_key,
 )
 
 LOST = "history was lost"
@@ -45,7 +45,7 @@ ORDER = {resource: number for number, resource in enumerate([*TYPES, NODE, POD])
 scheduling depends on, and goes before it."""
 
 
-def beginning(state: SchedulerState, term: Term, opening: StreamStarted) -> records.TermBegan:
+def term_record(state: SchedulerState, term: Term, opening: StreamStarted) -> records.TermBegan:
     """A term's first record. It names configuration and plugins only if they have changed."""
     began = records.TermBegan(epoch=term.epoch, token=term.token.hex()[:8])
     if state.in_force == in_force(opening):
@@ -60,7 +60,7 @@ def beginning(state: SchedulerState, term: Term, opening: StreamStarted) -> reco
     )
 
 
-class Fence:
+class PodToucher:
     """Touches all pods without a node, a limited number at a time."""
 
     def __init__(self, listed: Listed, at_once: int) -> None:
@@ -78,7 +78,7 @@ class Fence:
         """Whether every pod has been touched."""
         return not self._waiting and not self._under_way
 
-    def more(self) -> list[TouchPod]:
+    def next_requests(self) -> list[TouchPod]:
         """The touches that are to be requested now."""
         touches = []
         while self._waiting and len(self._under_way) < self._at_once:
@@ -87,7 +87,7 @@ class Fence:
             self._under_way.add(touch.uid)
         return touches
 
-    def answered(self, request: PodRequest | Announce | WriteObject) -> None:
+    def answered(self, request: PodRequest | WriteEvent | WriteObject) -> None:
         """A pod was touched, or is gone."""
         self._under_way.discard(request.uid)
 
@@ -113,13 +113,13 @@ def differences(
     """What lists of resources show that the state does not: first the ends of objects, then changed
     objects, nodes, and pods."""
     ordered = sorted(listings, key=lambda listing: ORDER[listing.resource])
-    keyed = [(listing, {place_of(seen)[1] for seen in listing.seen}) for listing in ordered]
+    keyed = [(listing, {resource_and_key(seen)[1] for seen in listing.seen}) for listing in ordered]
     stimuli: list[Stimulus] = []
     for listing, keys in reversed(keyed):
         stimuli += _ends(state, listing.resource, keys)
     for listing, keys in keyed:
-        stimuli += seen_resources.news(listing.seen)
-        seen_resources.of(listing.resource).relisted(listing.version, keys)
+        stimuli += seen_resources.note_listed(listing.seen)
+        seen_resources.of(listing.resource).note_list(listing.version, keys)
     return stimuli
 
 

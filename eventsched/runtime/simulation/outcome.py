@@ -97,7 +97,7 @@ class SimulationOutcome:
                 queue.value: length for queue, length in simulation.engine.queue_lengths.items()
             },
             reasons=reasons,
-            utilization=simulation.meter.report(),
+            utilization=simulation.utilization.report(),
             state_digest=state.digest(),
             records=simulation.engine.position,
             stream=log.stream,
@@ -163,7 +163,7 @@ def _untried(pod_state: PodState) -> str:
 def _stopped(simulation: Simulation) -> str:
     if repeating := simulation.repeats:
         return _repetition(simulation, repeating)
-    if not simulation.hopeless:
+    if not simulation.only_errors:
         return ""
     last = next(reversed(simulation.counters.messages.values()), "")
     return (

@@ -37,7 +37,7 @@ Rounds = dict[str, list[str | int]]
 under way ("" if it has none yet)."""
 
 
-def follow(rounds: Rounds, record: Record) -> None:
+def on_record(rounds: Rounds, record: Record) -> None:
     """Takes in the next record."""
     if type(record) not in _ROUND_RECORDS:
         rounds.clear()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted
@@ -27,19 +27,20 @@ class SnapshotError(Exception):
     make another one and apply the whole log."""
 
 
-def begun(
+def new_or_resumed(
     assembly: Assembly,
     source: Source,
     log: EventLog,
     seed: str,
     reader: "Reader | None" = None,
-    keep: Callable[[StoredSnapshot], None] | None = None,
+    store_snapshot: Callable[[StoredSnapshot], None] | None = None,
 ) -> Simulation:
     """A simulation over a log: a new one, or with a ``reader`` of that log one that is resumed.
-    ``keep`` stores snapshots. Raises InputError if the stream was begun with other inputs."""
+    ``store_snapshot`` is called with each snapshot. Raises InputError if the stream was begun with
+    other inputs."""
 
     def new_simulation() -> Simulation:
-        cluster = SimulatedCluster(
+        cluster = InMemoryCluster(
             source.nodes,
             source.arrivals,
             source.bound,
@@ -47,7 +48,9 @@ def begun(
             samples=source.samples,
             churn=source.churn,
         )
-        return Simulation(assembly, cluster, log, seed=seed, inputs=source.digests, keep=keep)
+        return Simulation(
+            assembly, cluster, log, seed=seed, inputs=source.digests, store_snapshot=store_snapshot
+        )
 
     simulation = new_simulation()
     if reader is not None and reader.head.next > 0:
@@ -69,13 +72,13 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
     _compare(first, simulation.started, log.stream)
     used_snapshot = use_snapshot and _from_snapshot(simulation, log)
     if not used_snapshot:
-        simulation.meter.advance(first.at)
+        simulation.utilization.advance(first.at)
     last_batch = log.last_batch()
     assert last_batch is not None
-    observed, scheduling = msgspec.json.decode(last_batch.mark)
+    observed, instant_observed = msgspec.json.decode(last_batch.mark)
     for stored in log.read(simulation.engine.position):
         if stored.at > simulation.engine.state.now:
-            simulation.meter.advance(stored.at)
+            simulation.utilization.advance(stored.at)
             simulation.observed += simulation.cluster.forget_before(stored.at)
         logged = _applied(simulation, stored)
         simulation.counters.count(logged.record)
@@ -85,7 +88,7 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
         simulation.cluster.forget(observed - simulation.observed)
     except ValueError as problem:
         raise CorruptLogError(simulation.engine.position - 1, str(problem)) from problem
-    simulation.observed, simulation.scheduling = observed, bool(scheduling)
+    simulation.observed, simulation.instant_observed = observed, bool(instant_observed)
     simulation.counters.now = simulation.engine.state.now
     simulation.counters.resumed = simulation.counters.placed
     return used_snapshot
@@ -117,10 +120,10 @@ def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
         raise SnapshotError from problem
     if simulation.engine.state.digest() != snapshot.digest:
         raise SnapshotError
-    simulation.counters.restore(run.tally)
-    simulation.meter.restore(run.meter)
+    simulation.counters.restore(run.counters)
+    simulation.utilization.restore(run.utilization)
     simulation.cluster.restore(run.cluster)
-    simulation.observed, simulation.scheduling = run.observed, run.scheduling
+    simulation.observed, simulation.instant_observed = run.observed, run.instant_observed
     simulation.snapshot_position = snapshot.position
     return True
 

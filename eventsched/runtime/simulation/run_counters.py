@@ -14,7 +14,7 @@ from eventsched.domain.records import (
     Queue,
     Record,
 )
-from eventsched.runtime.simulation.repetition import Rounds, follow
+from eventsched.runtime.simulation.repetition import Rounds, on_record
 
 _OWN_FAILURES = frozenset(
     {MoveCause.ATTEMPT_FAILED, MoveCause.BINDING_FAILED, MoveCause.PARKED, MoveCause.PERMIT_DENIED}
@@ -58,7 +58,7 @@ class RunCounters:
 
     def count(self, record: Record) -> None:
         """Counts a record."""
-        follow(self.rounds, record)
+        on_record(self.rounds, record)
         if type(record) not in _COUNTED:
             return
         match record:

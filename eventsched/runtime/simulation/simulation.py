@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from eventsched import __version__
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, Queue
@@ -36,7 +36,7 @@ from eventsched.runtime.snapshot_policy import BYTE_SECONDS, FOLD_SECONDS, label
 from eventsched.scheduling.engine import Engine
 
 DEFAULT_SEED = "eventsched"
-HOPELESS_AFTER = 1_000
+MAX_ERRORS_IN_A_ROW = 1_000
 """A run is given up after this many errors in a row, or three for each waiting pod if these are
 more."""
 
@@ -46,35 +46,35 @@ class SimulationSnapshot(msgspec.Struct):
 
     engine: msgspec.Raw
     observed: int
-    scheduling: bool
-    tally: dict[str, Any]
-    meter: list[Any]
+    instant_observed: bool = msgspec.field(name="scheduling")
+    counters: dict[str, Any] = msgspec.field(name="tally")
+    utilization: list[Any] = msgspec.field(name="meter")
     cluster: list[Any]
 
 
 class Simulation:
-    """One run. ``counters`` and ``meter`` (utilization) show its progress; ``engine`` has the
+    """One run. ``counters`` and ``utilization`` show its progress; ``engine`` has the
     state."""
 
     def __init__(
         self,
         assembly: Assembly,
-        cluster: SimulatedCluster,
+        cluster: InMemoryCluster,
         log: EventLog | None,
         *,
         seed: str = DEFAULT_SEED,
         inputs: Mapping[str, str] | None = None,
         batch_size: int = 256,
-        keep: Callable[[StoredSnapshot], None] | None = None,
-        keep_every: int = 100_000,
+        store_snapshot: Callable[[StoredSnapshot], None] | None = None,
+        snapshot_every: int = 100_000,
     ) -> None:
         """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
-        Without a log nothing is recorded; this is for measuring. ``keep`` stores a snapshot; one is
-        made every ``keep_every`` records and at the end. If the log is not empty,
+        Without a log nothing is recorded; this is for measuring. ``store_snapshot`` is called
+        every ``snapshot_every`` records and at the end. If the log is not empty,
         ``resumption.resume`` must be called before ``run``."""
         self.engine: Engine = assembly.engine(with_detail=log is not None)
         self.counters = RunCounters(queues=self.engine.queue_lengths)
-        self.meter = Meter(self.engine.state.nodes)
+        self.utilization = Meter(self.engine.state.nodes)
         self.cluster = cluster
         self.started = records.StreamStarted(
             format=FORMAT,
@@ -88,7 +88,7 @@ class Simulation:
         self.batch_builder = BatchBuilder(self.engine.state, batch_size=batch_size)
         self.observed = 0
         """How many stimuli of the cluster were observed."""
-        self.scheduling = False
+        self.instant_observed = False
         """Whether all stimuli of the current instant were observed, so that attempts may be
         made."""
         self.ends_early = True
@@ -98,7 +98,7 @@ class Simulation:
         self._bytes_since_snapshot = 0
         self._log = log
         self._committer = Committer(log, cluster.execute)
-        self._keep, self._keep_every = keep, keep_every
+        self._store, self._snapshot_every = store_snapshot, snapshot_every
         if log is None or log.head == 0:
             self._write(self.engine.observe(self.started, 0))
 
@@ -112,15 +112,15 @@ class Simulation:
         self.ends_early = until is None
         while not self.is_over and (now := self._next_instant()) is not None:
             if until is not None and now > until:
-                self.meter.advance(max(until, self.engine.state.now))
+                self.utilization.advance(max(until, self.engine.state.now))
                 self.counters.now = max(until, self.engine.state.now)
                 break
-            self.meter.advance(now)
+            self.utilization.advance(now)
             self._instant(now, progress)
         self._commit()
-        self._committer.settle()
+        self._committer.wait()
         if self.snapshot_position < self.engine.position:
-            self._keep_snapshot()
+            self._store_snapshot()
         return self.counters
 
     def snapshot(self, head_hash: bytes) -> StoredSnapshot:
@@ -128,9 +128,9 @@ class Simulation:
         run = SimulationSnapshot(
             engine=msgspec.Raw(self.engine.snapshot()),
             observed=self.observed,
-            scheduling=self.scheduling,
-            tally=self.counters.snapshot(),
-            meter=self.meter.snapshot(),
+            instant_observed=self.instant_observed,
+            counters=self.counters.snapshot(),
+            utilization=self.utilization.snapshot(),
             cluster=self.cluster.snapshot(),
         )
         return StoredSnapshot(
@@ -142,12 +142,12 @@ class Simulation:
         )
 
     @property
-    def hopeless(self) -> bool:
+    def only_errors(self) -> bool:
         """Whether attempts only end in errors. Such pods are retried as long as virtual time goes
         on, so a broken plugin would keep a run from ever ending."""
         queues = self.engine.queue_lengths
         waiting = queues[Queue.ACTIVE] + queues[Queue.BACKOFF]
-        return self.counters.errors_in_a_row >= max(HOPELESS_AFTER, 3 * waiting)
+        return self.counters.errors_in_a_row >= max(MAX_ERRORS_IN_A_ROW, 3 * waiting)
 
     @property
     def repeats(self) -> list[PodState]:
@@ -160,14 +160,14 @@ class Simulation:
     @property
     def is_over(self) -> bool:
         """Whether the run is to be given up."""
-        return self.hopeless or bool(self.repeats)
+        return self.only_errors or bool(self.repeats)
 
     @property
     def _is_cut_off(self) -> bool:
         """Whether the log ends in the middle of an instant, which has to be finished first."""
         flush = self.engine.flush_due
         overdue = flush is not None and flush <= self.engine.state.now
-        return self.scheduling or not self.engine.idle or overdue
+        return self.instant_observed or not self.engine.idle or overdue
 
     def _next_instant(self) -> int | None:
         next_times = (self.cluster.next_at, self.engine.due)
@@ -179,7 +179,7 @@ class Simulation:
 
     def _instant(self, now: int, progress: Callable[[RunCounters], None] | None) -> None:
         self.counters.now = now
-        if not self.scheduling:
+        if not self.instant_observed:
             self._observe_all(now, progress)
         while logged := self.engine.schedule_next():
             self._write(logged)
@@ -187,18 +187,18 @@ class Simulation:
                 progress(self.counters)
         if self.batch_builder.has_effects:
             self._commit()
-        self.scheduling = False
+        self.instant_observed = False
         # The outcomes of effects may be the next stimuli.
-        self._committer.settle()
-        self._keep_snapshot_when_due()
+        self._committer.wait()
+        self._store_snapshot_when_due()
 
     def _observe_all(self, now: int, progress: Callable[[RunCounters], None] | None) -> None:
-        for number, stimulus in enumerate(self.cluster.take(now)):
+        for number, stimulus in enumerate(self.cluster.due_stimuli(now)):
             self.observed += 1
             self._write(self.engine.observe(stimulus, now))
             if progress is not None and number % 256 == 255:
                 progress(self.counters)
-        self.scheduling = True
+        self.instant_observed = True
         timers = (self.engine.due, self.engine.flush_due)
         if any(due is not None and due <= now for due in timers):
             self._write(self.engine.observe(records.TimePassed(), now))
@@ -209,28 +209,28 @@ class Simulation:
         self.batch_builder.add(logged)
         if self.batch_builder.full:
             self._commit()
-            if self.scheduling:
-                self._keep_snapshot_when_due()
+            if self.instant_observed:
+                self._store_snapshot_when_due()
 
     def _commit(self) -> None:
-        closed = self.batch_builder.close(b"[%d,%d]" % (self.observed, self.scheduling))
+        closed = self.batch_builder.close(b"[%d,%d]" % (self.observed, self.instant_observed))
         if closed is not None:
-            if self._keep is not None:
+            if self._store is not None:
                 self._bytes_since_snapshot += sum(
                     len(stored.body) for stored in closed.batch.records
                 )
-            self._committer.offer(closed)
+            self._committer.begin(closed)
 
-    def _keep_snapshot_when_due(self) -> None:
-        is_many = self.engine.position - self.snapshot_position >= self._keep_every
-        if self._keep is not None and (
+    def _store_snapshot_when_due(self) -> None:
+        is_many = self.engine.position - self.snapshot_position >= self._snapshot_every
+        if self._store is not None and (
             is_many or self._bytes_since_snapshot * BYTE_SECONDS >= FOLD_SECONDS
         ):
             self._commit()
-            self._committer.settle()
-            self._keep_snapshot()
+            self._committer.wait()
+            self._store_snapshot()
 
-    def _keep_snapshot(self) -> None:
-        if self._keep is not None and self._log is not None:
-            self._keep(self.snapshot(self._log.head_hash))
+    def _store_snapshot(self) -> None:
+        if self._store is not None and self._log is not None:
+            self._store(self.snapshot(self._log.head_hash))
             self.snapshot_position, self._bytes_since_snapshot = self.engine.position, 0

@@ -157,11 +157,11 @@ def _joined(
     ]
 
     def steps() -> list[PodStep]:
-        place_of = {position: place for place, position in enumerate(positions.tolist())}
+        resource_and_key = {position: place for place, position in enumerate(positions.tolist())}
         of_these_rows = [
-            PodStep(place_of[step.position], step.pod, step.sign)
+            PodStep(resource_and_key[step.position], step.pod, step.sign)
             for step in view.steps
-            if step.position in place_of
+            if step.position in resource_and_key
         ]
         return of_these_rows + joined
 

@@ -11,7 +11,7 @@ from eventsched.domain.records.extender_questions import (
     ExtenderAsked,
     Victims,
 )
-from eventsched.runtime.effects.extender_calls import outcome
+from eventsched.runtime.effects.extender_call_tracker import outcome
 from eventsched.scheduling.config.sections import ExtenderSection
 from tests.fuzz.choices import Choices
 from tests.fuzz.documents import HOSTILE_JSON, as_json, documents, spoiled

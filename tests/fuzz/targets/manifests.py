@@ -9,7 +9,7 @@ from eventsched.domain.units import SECOND
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.simulation.outcome import SimulationOutcome
-from eventsched.runtime.simulation.resumption import begun
+from eventsched.runtime.simulation.resumption import new_or_resumed
 from tests.fuzz.choices import Choices
 from tests.fuzz.documents import HOSTILE_JSON, HOSTILE_YAML, as_json, as_yaml, documents, spoiled
 from tests.fuzz.targets import is_choices
@@ -41,7 +41,9 @@ def fuzz_one(data: bytes) -> None:
         warning.encode(errors="backslashreplace")
     assembly = _assembly()
     log = MemoryEventLog("s")
-    simulation = begun(assembly, source.of_profiles(assembly.profiles), log, "seed", None, None)
+    simulation = new_or_resumed(
+        assembly, source.of_profiles(assembly.profiles), log, "seed", None, None
+    )
     simulation.run(_UNTIL)
     SimulationOutcome.of(simulation, log, 1.0).as_json()
 

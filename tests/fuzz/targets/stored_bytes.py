@@ -17,7 +17,7 @@ from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.verify import verified_vectors
 from eventsched.history.verify.verified_log import Packed
 from eventsched.history.verify.verified_vectors import VectorError
-from eventsched.runtime.leader.catch_up import StreamState
+from eventsched.runtime.leader.followed_stream import StreamState
 from tests.builders import engine_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.documents import HOSTILE_JSON, as_json, spoiled

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain import records
@@ -65,11 +65,11 @@ def test_a_snapshot_holds_them() -> None:
 
 
 def test_they_come_before_nodes_and_pods() -> None:
-    cluster = SimulatedCluster(
+    cluster = InMemoryCluster(
         [make_node()], [TracePod(make_pod("p1"), 0)], [make_pod("b", node_name="n1")],
         objects=[CLAIM, CLASS],
     )  # fmt: skip
-    assert cluster.take(0) == [
+    assert cluster.due_stimuli(0) == [
         changed(CLAIM),
         changed(CLASS),
         records.NodeAdded(node=make_node()),
@@ -79,14 +79,14 @@ def test_they_come_before_nodes_and_pods() -> None:
 
 
 def test_a_restored_cluster_goes_on_with_them() -> None:
-    def made() -> SimulatedCluster:
-        return SimulatedCluster([make_node()], [], objects=[CLAIM, CLASS])
+    def made() -> InMemoryCluster:
+        return InMemoryCluster([make_node()], [], objects=[CLAIM, CLASS])
 
     cluster, other = made(), made()
     other.restore(json.loads(json.dumps(cluster.snapshot())))
     cluster.forget(1)
-    assert cluster.take(0) == [changed(CLASS), records.NodeAdded(node=make_node())]
-    assert len(other.take(0)) == 3
+    assert cluster.due_stimuli(0) == [changed(CLASS), records.NodeAdded(node=make_node())]
+    assert len(other.due_stimuli(0)) == 3
 
 
 def written(folder: Path, name: str, *objects: object) -> Path:

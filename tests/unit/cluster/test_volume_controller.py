@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.simulated.cluster import BIND_DELAY, SimulatedCluster
-from eventsched.cluster.simulated.volume_controller import (
+from eventsched.cluster.in_memory.cluster import BIND_DELAY, InMemoryCluster
+from eventsched.cluster.in_memory.volume_controller import (
     CLAIM_BINDING_DELAY,
     PROVISIONING_DELAY,
     Reaction,
@@ -147,23 +147,23 @@ def test_claims_that_do_not_wait_for_a_pod_are_bound_at_the_start() -> None:
 
 
 def test_the_outcome_of_a_write_follows_the_changed_object() -> None:
-    it = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
-    it.take(0)
+    it = InMemoryCluster([], [], objects=[LOCAL, claim(), volume()])
+    it.due_stimuli(0)
     effect = Prepare(uid="p1", attempt=2, decision=9, write=promise())
     it.execute(effect, 5)
     assert it.next_at == 5 + BIND_DELAY
-    assert it.take(5 + BIND_DELAY) == [
+    assert it.due_stimuli(5 + BIND_DELAY) == [
         shown(volume(claim=OURS, annotations=NOTES)),
         records.WriteSucceeded(uid="p1", attempt=2, write=promise()),
     ]
     snapshot = it.snapshot()
-    restored = SimulatedCluster([], [], objects=[LOCAL, claim(), volume()])
+    restored = InMemoryCluster([], [], objects=[LOCAL, claim(), volume()])
     restored.restore(snapshot)
     for cluster in (it, restored):
-        assert len(cluster.take(SECOND)) == 2
+        assert len(cluster.due_stimuli(SECOND)) == 2
         other = Prepare(uid="p2", attempt=1, decision=19, write=promise("v", "d"))
         cluster.execute(other, SECOND)
-        assert cluster.take(2 * SECOND) == [
+        assert cluster.due_stimuli(2 * SECOND) == [
             records.WriteFailed(
                 uid="p2", attempt=1, write=promise("v", "d"),
                 message=CONFLICT.format('persistentvolumes "v"'),
@@ -185,17 +185,17 @@ def test_the_claims_of_ephemeral_volumes_are_deleted_with_the_pod(
     own = claim(storage_class="local" if existing else "wait", owner_uid="p1")
     brief = TracePod(make_pod(volumes=(PodVolume(name="c", claim="c", ephemeral=True),)), 0,
                      10 * SECOND, (own,))  # fmt: skip
-    it = SimulatedCluster([node("n1")], [brief], objects=[LOCAL, WAIT, *[volume()] * existing])
-    assert [type(stimulus) for stimulus in it.take(0)][-1] is records.PodAdded
-    assert it.take(BIND_DELAY) == [shown(own)]
+    it = InMemoryCluster([node("n1")], [brief], objects=[LOCAL, WAIT, *[volume()] * existing])
+    assert [type(stimulus) for stimulus in it.due_stimuli(0)][-1] is records.PodAdded
+    assert it.due_stimuli(BIND_DELAY) == [shown(own)]
     write = promise() if existing else selection()
     it.execute(Prepare(uid="p1", attempt=1, decision=5, write=write), SECOND)
-    it.take(5 * SECOND)
+    it.due_stimuli(5 * SECOND)
     bind = records.Bind(uid="p1", namespace="default", name="p1", node="n1", attempt=1, decision=9)
     it.execute(bind, 5 * SECOND)
-    *_, end = it.take(15 * SECOND + BIND_DELAY)
+    *_, end = it.due_stimuli(15 * SECOND + BIND_DELAY)
     assert end == records.PodDeleted(uid="p1")
-    last = it.take(60 * SECOND)
+    last = it.due_stimuli(60 * SECOND)
     deletions = [e for e in last if isinstance(e, records.ObjectDeleted)]
     assert [(deletion.type, deletion.name) for deletion in deletions] == deleted
     changed = [e.object for e in last if isinstance(e, records.ObjectChanged)]
@@ -206,7 +206,7 @@ def test_a_run_with_volumes_replays() -> None:
     """All pods whose volumes exist or can be provisioned are placed."""
     assembly = assembled(configuration.default(), "default", IN_TREE)
     source, log = volumes.load(), MemoryEventLog()
-    cluster = SimulatedCluster(source.nodes, source.arrivals, objects=source.objects)
+    cluster = InMemoryCluster(source.nodes, source.arrivals, objects=source.objects)
     run = Simulation(assembly, cluster, log)
     counters = run.run()
     assert (counters.placed, counters.arrived) == (13, 15)

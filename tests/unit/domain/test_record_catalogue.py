@@ -75,7 +75,7 @@ def test_kinds_that_change_the_state_have_a_handler() -> None:
 
 
 def test_kinds_with_metrics_are_followed() -> None:
-    followed = RecordCounters(CollectorRegistry())._follow
+    followed = RecordCounters(CollectorRegistry())._branches
     wanted = [row.record for row in CATALOGUE if row.has_metrics]
     assert_same_kinds(
         followed, wanted, "eventsched/web/record_counters.py (or has_metrics of a row)"

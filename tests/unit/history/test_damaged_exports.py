@@ -13,7 +13,7 @@ from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.verify.verification import verify_file
 from eventsched.history.verify.verified_log import NoLogError
-from eventsched.runtime.leader.catch_up import StreamState
+from eventsched.runtime.leader.followed_stream import StreamState
 from eventsched.runtime.snapshot_policy import label
 from tests.builders import engine_of
 from tests.databases import ROOT

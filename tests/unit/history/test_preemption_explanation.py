@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import ScannedEvidence
@@ -34,7 +34,7 @@ def log() -> MemoryEventLog:
     high = TracePod(make_pod("high", cpu=2000, memory=0, priority=9), 5 * SECOND)
     made = MemoryEventLog("s")
     assembly = assembled(configuration.default(), "test.yaml", IN_TREE)
-    Simulation(assembly, SimulatedCluster(nodes, [high], low), made).run()
+    Simulation(assembly, InMemoryCluster(nodes, [high], low), made).run()
     return made
 
 

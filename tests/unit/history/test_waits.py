@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome
 from eventsched.eventlog.memory import MemoryEventLog
@@ -103,7 +103,7 @@ def test_explain_tells_of_it() -> None:
     """In the text, and in the object for programs."""
     assembly = assembled(configuration.default(), "default", IN_TREE)
     source, log = volumes.load(), MemoryEventLog()
-    cluster = SimulatedCluster(source.nodes, source.arrivals, objects=source.objects)
+    cluster = InMemoryCluster(source.nodes, source.arrivals, objects=source.objects)
     Simulation(assembly, cluster, log).run()
     found = explain(ScannedEvidence(log, "main"), "default/web-0")
     made = "a volume for PersistentVolumeClaim default/data-0 on n2"

@@ -74,7 +74,7 @@ class Scene:
     def reload(self, reload: Reload) -> None:
         """Stands for ``Replica``."""
         self.plans.append(reload)
-        reload.take_up()
+        reload.on_effective()
 
     async def announce(self, type_: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         """Stands for ``ProcessEvents``."""

@@ -68,7 +68,7 @@ _STORED = "records hold this text"
 ALLOWED = {
     ("eventsched/cluster/extenders/client.py", "the answer is no JSON but"): _STORED,
     ("eventsched/process/prometheus_samples.py", "the answer is no JSON"): _STORED,
-    ("eventsched/runtime/effects/evictions.py", "nobody needs the room any more"): _STORED,
+    ("eventsched/runtime/effects/eviction_tracker.py", "nobody needs the room any more"): _STORED,
     ("eventsched/scheduling/framework/plugin_columns.py", "what is no array"): _STORED,
     ("eventsched/scheduling/framework/sampling.py", "of the cluster, but for"): _STORED,
     ("eventsched/scheduling/framework/wait_results.py", "is no change to ask"): _STORED,

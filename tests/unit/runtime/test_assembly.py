@@ -179,8 +179,8 @@ def test_missing_nodes_that_plugins_name(tmp_path: Path) -> None:
     profile = f"{{schedulerName: %s, plugins: {{{named}}}, {args}}}"
     several = ", ".join(profile % each for each in (("a", "n1"), ("b", "n2"), ("c", "n2")))
     found = assembled(tmp_path, f"profiles: [{several}]", IN_TREE)
-    assert found.absent({"n1"}) == [
+    assert found.unknown_nodes({"n1"}) == [
         ("tonodename-scoring-plugin", "piworknode001"),
         ("FixedNode", "n2"),
     ]
-    assert found.absent({"n1", "n2", "piworknode001"}) == []
+    assert found.unknown_nodes({"n1", "n2", "piworknode001"}) == []

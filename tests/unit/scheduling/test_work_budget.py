@@ -174,7 +174,7 @@ def test_the_condition_says_so_under_a_reason_of_its_own() -> None:
     engine = begun()
     told = EventDrafter(engine.state, OpenDecisions("s"))
     observed(engine, *added(heavy()))
-    drafts = [draft for logged in engine.schedule_next() for draft in told.follow(logged)]
+    drafts = [draft for logged in engine.schedule_next() for draft in told.on_record(logged)]
     assert [draft.status for draft in drafts if draft.status] == [
         DraftedStatus("p1", REASON, message(), None, 0)
     ]

@@ -29,20 +29,20 @@ from eventsched.cluster.kube.http.request_limiter import RequestLimiter
 from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     Bound,
     EvictPod,
     GetPod,
+    PatchStatus,
     PodAbsent,
     PodAnswer,
     PodRequest,
     PodShown,
     Reported,
-    ReportPod,
     TouchPod,
     Unknown,
     WriteAnswer,
+    WriteEvent,
     WriteObject,
 )
 
@@ -89,7 +89,7 @@ class RequestDispatcher:
         self._volumes.decode_with(decoders)
 
     async def carry_out(
-        self, request: PodRequest | Announce | WriteObject
+        self, request: PodRequest | WriteEvent | WriteObject
     ) -> PodAnswer | Reported | WriteAnswer | Unknown:
         """Sends a request once a slot is free, and returns its outcome. Raises only CancelledError;
         the outcome is unknown then."""
@@ -97,10 +97,10 @@ class RequestDispatcher:
         name = type(request).__name__
         try:
             match request:
-                case Announce():
+                case WriteEvent():
                     async with self.gate.report():
                         answer = await self._event_calls.announce(request)
-                case ReportPod():
+                case PatchStatus():
                     async with self.gate.report():
                         answer = await self._reports.report(request)
                 case WriteObject():

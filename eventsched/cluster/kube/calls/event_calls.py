@@ -18,7 +18,7 @@ from functools import lru_cache
 from eventsched.cluster.kube.calls import request_bodies
 from eventsched.cluster.kube.http.api import MERGE_PATCH, ApiClient, path
 from eventsched.cluster.kube.http.refusals import Refusals, is_absent, is_done, is_refused, words
-from eventsched.cluster.messages import Announce, Reported, Unknown
+from eventsched.cluster.messages import Reported, Unknown, WriteEvent
 
 MAX_COUNTED_PODS = 10_000
 """Pods whose failures are counted. Beyond that the least recently used is dropped."""
@@ -60,7 +60,7 @@ class _Series:
 
 
 class EventCalls:
-    """Carries out ``Announce``."""
+    """Carries out ``WriteEvent``."""
 
     def __init__(self, api: ApiClient, refusals: Refusals, host: str) -> None:
         self._api = api
@@ -68,7 +68,7 @@ class EventCalls:
         self._host = host
         self._series: dict[tuple[str, str], _Series] = {}
 
-    async def announce(self, request: Announce) -> Reported | Unknown:
+    async def announce(self, request: WriteEvent) -> Reported | Unknown:
         """Creates an Event, or counts a repeated failure. Raises UnansweredError."""
         if request.reason != _REPEATED_REASON:
             return await self._create(request)
@@ -76,7 +76,7 @@ class EventCalls:
         async with series.lock:
             return await self._announce_failure(series, request)
 
-    async def _announce_failure(self, series: _Series, request: Announce) -> Reported | Unknown:
+    async def _announce_failure(self, series: _Series, request: WriteEvent) -> Reported | Unknown:
         if request.at < series.counted_at or request.at == series.written_at:
             return Reported(request)  # a repeated request: the failure has been counted
         series.add_occurrence(request.at)
@@ -93,7 +93,7 @@ class EventCalls:
             series.add_write(request.at)
         return outcome
 
-    async def _create(self, request: Announce, count: int = 1) -> Reported | Unknown:
+    async def _create(self, request: WriteEvent, count: int = 1) -> Reported | Unknown:
         body = request_bodies.event(request, self._host, count)
         answer = await self._api.call("POST", _events_path(request.namespace), body=body)
         self._refusals.saw("create events.k8s.io events", answer, pod=_pod_name(request))
@@ -101,7 +101,7 @@ class EventCalls:
             return Reported(request)
         return Reported(request, refused=words(answer)) if is_refused(answer) else Unknown(request)
 
-    async def _extend(self, series: _Series, request: Announce) -> Reported | Unknown:
+    async def _extend(self, series: _Series, request: WriteEvent) -> Reported | Unknown:
         """Writes the count of a series into its Event; creates the Event again if it is gone."""
         target = _events_path(request.namespace) + path(series.name)
         body = request_bodies.series_patch(request, series.count)
@@ -114,7 +114,7 @@ class EventCalls:
             return await self._create(request, series.count)
         return Reported(request, refused=words(answer)) if is_refused(answer) else Unknown(request)
 
-    def _series_of(self, request: Announce) -> _Series:
+    def _series_of(self, request: WriteEvent) -> _Series:
         key = request.uid, request.controller
         series = self._series.pop(key, None) or _Series()
         self._series[key] = series
@@ -128,5 +128,5 @@ def _events_path(namespace: str) -> str:
     return path("apis", "events.k8s.io", "v1", "namespaces", namespace, "events")
 
 
-def _pod_name(request: Announce) -> str:
+def _pod_name(request: WriteEvent) -> str:
     return f"{request.namespace}/{request.name}"

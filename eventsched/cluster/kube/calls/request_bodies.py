@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from eventsched.cluster.messages import Announce, BindPod, EvictPod, TouchPod
+from eventsched.cluster.messages import BindPod, EvictPod, TouchPod, WriteEvent
 
 DECISION = "eventsched.io/decision"
 """The annotation that names the decision (``stream/position@token``) behind a bind or an Event."""
@@ -108,7 +108,7 @@ def _status_patch(
     return _encode({"metadata": metadata, "status": status})
 
 
-def event_name(request: Announce) -> str:
+def event_name(request: WriteEvent) -> str:
     """An Event's name; a repeated request has the same one. As in upstream it is the pod's name and
     the time in nanoseconds in hex, so that sorting by name is sorting by time. The last three
     digits come from a hash, to distinguish decisions of the same microsecond."""
@@ -119,7 +119,7 @@ def event_name(request: Announce) -> str:
     return name if len(name) <= _NAME_LIMIT else digest.hexdigest()
 
 
-def event(request: Announce, host: str, count: int = 1) -> bytes:
+def event(request: WriteEvent, host: str, count: int = 1) -> bytes:
     """An Event (events.k8s.io/v1) like those of upstream's recorder (client-go tools/events). If
     ``count`` is above one, it represents a series, and the request is its last occurrence."""
     body = {
@@ -182,7 +182,7 @@ def process_event(
     )
 
 
-def series_patch(request: Announce, count: int) -> bytes:
+def series_patch(request: WriteEvent, count: int) -> bytes:
     """The patch of an Event that has occurred ``count`` times in all."""
     annotations = {DECISION: request.key}
     return _encode({"metadata": {"annotations": annotations}, "series": _series(count, request.at)})

@@ -13,7 +13,7 @@ from eventsched.cluster.kube.calls.pod_calls import PodCalls, WrittenPod, outlin
 from eventsched.cluster.kube.calls.request_bodies import PodCondition
 from eventsched.cluster.kube.http.api import STRATEGIC_PATCH, HttpAnswer
 from eventsched.cluster.kube.http.refusals import is_done, is_refused, words
-from eventsched.cluster.messages import PodAbsent, PodSeen, PodShown, Reported, ReportPod, Unknown
+from eventsched.cluster.messages import PatchStatus, PodAbsent, PodSeen, PodShown, Reported, Unknown
 
 MAX_CACHED_PODS = 10_000
 """Pods whose status is cached. Beyond that the least recently used is dropped."""
@@ -30,13 +30,13 @@ class _KnownStatus(NamedTuple):
 
 
 class StatusCalls:
-    """Carries out ``ReportPod``."""
+    """Carries out ``PatchStatus``."""
 
     def __init__(self, pods: PodCalls) -> None:
         self._pods = pods
         self._known: dict[str, _KnownStatus] = {}
 
-    async def report(self, request: ReportPod) -> Reported | PodShown | PodAbsent | Unknown:
+    async def report(self, request: PatchStatus) -> Reported | PodShown | PodAbsent | Unknown:
         """Writes the fields of a report that differ from the pod's. Raises UnansweredError."""
         known = self._known.pop(request.uid, None)
         if known is None or known.version != request.resource_version:
@@ -54,7 +54,7 @@ class StatusCalls:
         return await self._write(request, condition, nominated)
 
     async def _write(
-        self, request: ReportPod, condition: PodCondition | None, nominated: str | None
+        self, request: PatchStatus, condition: PodCondition | None, nominated: str | None
     ) -> Reported | PodShown | PodAbsent | Unknown:
         body = request_bodies.report(request.uid, request.resource_version, condition, nominated)
         answer = await self._pods.ask("PATCH", request, "status", body, STRATEGIC_PATCH)
@@ -65,7 +65,7 @@ class StatusCalls:
         return await self._after_failed_write(request, answer, pod)
 
     async def _after_failed_write(
-        self, request: ReportPod, answer: HttpAnswer, outcome: PodAbsent | Unknown
+        self, request: PatchStatus, answer: HttpAnswer, outcome: PodAbsent | Unknown
     ) -> Reported | PodShown | PodAbsent | Unknown:
         """Drops the report after a refusal, unless the pod has changed or is gone (409, 404; 422
         for its uid): then the pod is returned."""
@@ -76,7 +76,7 @@ class StatusCalls:
         return Reported(request, refused=words(answer)) if same else pod
 
     def _without_pod(
-        self, request: ReportPod, answer: HttpAnswer, outcome: PodAbsent | Unknown
+        self, request: PatchStatus, answer: HttpAnswer, outcome: PodAbsent | Unknown
     ) -> Reported | PodAbsent | Unknown:
         """Drops the report if the server refuses the request or the pod cannot be decoded: no
         decision depends on it."""
@@ -99,7 +99,7 @@ def _known_status(written: WrittenPod, seen: PodSeen) -> _KnownStatus:
     )
 
 
-def _changes(request: ReportPod, known: _KnownStatus) -> tuple[PodCondition | None, str | None]:
+def _changes(request: PatchStatus, known: _KnownStatus) -> tuple[PodCondition | None, str | None]:
     """The condition and the nomination to write; None for one that does not change."""
     nominated = request.nominated_node if request.nominated_node != known.nominated else None
     old = known.condition

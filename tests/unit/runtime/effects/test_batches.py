@@ -3,7 +3,7 @@ commit fails."""
 
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Effect
@@ -11,7 +11,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.effects.batches import BatchBuilder, ClosedBatch
+from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
 from eventsched.runtime.effects.committer import Committer
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_of, make_node, make_pod, observed
@@ -49,7 +49,7 @@ def written(pods: int) -> tuple[Engine, SlowLog]:
     load = generated.parse(f"nodes=3,pods={pods},shape=plain,seed=1")
     engine, log = assemble().engine(), SlowLog()
     builder = BatchBuilder(engine.state)
-    for stimulus in SimulatedCluster(load.nodes(), load.pods()).take(0):
+    for stimulus in InMemoryCluster(load.nodes(), load.pods()).due_stimuli(0):
         builder.add(engine.observe(stimulus, 0))
     log.begin(close(builder).batch)
     log.finish()
@@ -63,7 +63,7 @@ def committer_of(log: SlowLog) -> tuple[Committer, Left]:
     return Committer(log, lambda effect, at: left.append((log.head, effect, at))), left
 
 
-def close(builder: BatchBuilder, mark: bytes = b"null") -> ClosedBatch:
+def close(builder: BatchBuilder, mark: bytes = b"null") -> BatchWithEffects:
     """What is in the open batch, which is not empty."""
     closed_batch = builder.close(mark)
     assert closed_batch is not None
@@ -77,14 +77,14 @@ def test_nothing_leaves_before_it_is_committed() -> None:
     decided = engine.schedule_next()
     builder.add(decided)
     assert builder.has_effects
-    committer.offer(close(builder))
+    committer.begin(close(builder))
     assert left == []
-    committer.settle()
+    committer.wait()
     [(head, effect, at)] = left
     assert (head, at) == (decided[-1].position + 1, 0)
     assert isinstance(effect, Bind)
     assert effect.decision == decided[-1].position
-    committer.settle()
+    committer.wait()
     assert len(left) == 1
 
 
@@ -94,9 +94,9 @@ def test_the_next_batch_waits_for_the_one_under_way() -> None:
     builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
     for number in range(2):
         builder.add(engine.schedule_next())
-        committer.offer(close(builder))
+        committer.begin(close(builder))
         assert len(left) == number
-    committer.settle()
+    committer.wait()
     assert [effect.attempt for _, effect, _ in left] == [1, 1]
     assert len({effect.uid for _, effect, _ in left}) == 2
     assert log.head == engine.position
@@ -108,18 +108,18 @@ def test_a_batch_that_failed_is_offered_again_and_its_effects_leave_once() -> No
     builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
     builder.add(engine.schedule_next())
     first = close(builder)
-    committer.offer(first)
+    committer.begin(first)
     log.failures = 2
     builder.add(engine.schedule_next())
     second = close(builder)
     with pytest.raises(ConnectionError):
-        committer.settle()
+        committer.wait()
     with pytest.raises(ConnectionError):
-        committer.offer(second)
+        committer.begin(second)
     assert left == []
-    committer.offer(second)
+    committer.begin(second)
     assert len(left) == 1
-    committer.settle()
+    committer.wait()
     assert len(left) == 2
     assert log.offered == [first.batch] * 3 + [second.batch]
 
@@ -191,8 +191,8 @@ def test_without_a_log_effects_leave_all_the_same() -> None:
     builder, left = BatchBuilder(engine.state), list[Effect]()
     committer = Committer(None, lambda effect, _: left.append(effect))
     builder.add(engine.schedule_next())
-    committer.offer(close(builder))
-    committer.settle()
+    committer.begin(close(builder))
+    committer.wait()
     assert len(left) == 1
 
 

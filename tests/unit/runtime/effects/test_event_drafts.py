@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.messages import Announce
+from eventsched.cluster.messages import WriteEvent
 from eventsched.domain import records
 from eventsched.domain.records import Record, Stimulus
 from eventsched.eventlog.chain import Head
@@ -12,7 +12,7 @@ from eventsched.eventlog.port import Stored
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter, cut
-from eventsched.runtime.leader.catch_up import StreamState
+from eventsched.runtime.leader.followed_stream import StreamState
 from eventsched.scheduling.framework import Status as Answer
 from eventsched.scheduling.framework import Wait
 from tests.builders import PROFILE, SECOND, added, engine_of, make_node, make_pod
@@ -31,7 +31,7 @@ class DraftHarness:
         self.stored: list[Stored] = []
         self.see(records.TermBegan(epoch=1, token="cafe0123"))
 
-    def see(self, *stimuli: Stimulus) -> list[Announce | DraftedStatus]:
+    def see(self, *stimuli: Stimulus) -> list[WriteEvent | DraftedStatus]:
         """Observes these stimuli; the Events and statuses that follow."""
         return [
             draft
@@ -39,9 +39,9 @@ class DraftHarness:
             for draft in self._take(self.stream_state.engine.observe(stimulus, self.now))
         ]
 
-    def attempt(self) -> list[Announce | DraftedStatus]:
+    def attempt(self) -> list[WriteEvent | DraftedStatus]:
         """Attempts until the queue is empty; the Events and statuses that follow."""
-        drafts: list[Announce | DraftedStatus] = []
+        drafts: list[WriteEvent | DraftedStatus] = []
         while logged := self.stream_state.engine.schedule_next():
             drafts += self._take(logged)
         return drafts
@@ -54,10 +54,10 @@ class DraftHarness:
         """The id of the newest decision of a kind."""
         return f"main/{self.position(kind)}@cafe0123"
 
-    def _take(self, logged: list[Any]) -> list[Announce | DraftedStatus]:
+    def _take(self, logged: list[Any]) -> list[WriteEvent | DraftedStatus]:
         self.records += [entry.record for entry in logged]
         self.stored += [Stored.of(entry) for entry in logged]
-        drafts = self.stream_state.take(logged)
+        drafts = self.stream_state.on_records(logged)
         assert {draft.position for draft in drafts} <= {entry.cause for entry in logged}
         return [
             content
@@ -69,10 +69,10 @@ class DraftHarness:
 
 def event(
     harness: DraftHarness, kind: type[Record], pod: str, reason: Any, note: str, **more: Any
-) -> Announce:
+) -> WriteEvent:
     """The event of a pod's decision."""
     action = {"Scheduled": "Binding", "FailedScheduling": "Scheduling", "Preempted": "Preempting"}
-    return Announce(
+    return WriteEvent(
         key=harness.name(kind), namespace="default", name=pod, uid=pod, reason=reason,
         action=action[reason], type="Warning" if reason == "FailedScheduling" else "Normal",  # type: ignore[arg-type]
         note=note, related=more.get("related"), at=harness.now, controller=PROFILE,
@@ -188,7 +188,7 @@ def test_a_pod_that_is_being_deleted_is_skipped(flags: tuple[int, ...], kind: ty
     assert harness.attempt() == [event(harness, kind, "p1", "FailedScheduling", message)]
 
 
-def preempting() -> tuple[DraftHarness, list[Announce | DraftedStatus]]:
+def preempting() -> tuple[DraftHarness, list[WriteEvent | DraftedStatus]]:
     """p2 preempts p1; the Events and statuses of that."""
     harness = DraftHarness(NodeResourcesFit(), DefaultPreemption())
     harness.see(*added(make_node(), make_pod(cpu=3000, node_name="n1")))
@@ -196,7 +196,7 @@ def preempting() -> tuple[DraftHarness, list[Announce | DraftedStatus]]:
     return harness, harness.attempt()
 
 
-def preempted(harness: DraftHarness) -> Announce:
+def preempted(harness: DraftHarness) -> WriteEvent:
     """The Event of p1's eviction, at the present time."""
     return event(
         harness, records.PreemptionDecided, "p1", "Preempted", "Preempted by pod p2 on node n1",

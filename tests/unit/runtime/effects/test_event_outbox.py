@@ -4,12 +4,12 @@ from collections import Counter
 from typing import Any
 
 from eventsched.cluster.messages import (
-    Announce,
+    PatchStatus,
     PodAbsent,
     PodSeen,
     PodShown,
     Reported,
-    ReportPod,
+    WriteEvent,
 )
 from eventsched.domain import records
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -23,7 +23,7 @@ def event(pod: str, reason: Any = "Scheduled", note: str = "", at: int = 0, key:
     """An event of a pod; it follows from the record at ``at``."""
     return Draft(
         at,
-        event=Announce(
+        event=WriteEvent(
             key=key or f"s/{at}@t", namespace="default", name=pod, uid=pod, reason=reason,
             action="Binding", type="Normal", note=note, related=None, at=at, controller="c",
         ),
@@ -36,10 +36,10 @@ def status(pod: str, message: str = "", nominated: str | None = None, at: int = 
     return Draft(at, status=DraftedStatus(pod, reason, message, nominated, at))
 
 
-def patch(pod: str, message: str, nominated: str | None, version: int, at: int = 0) -> ReportPod:
+def patch(pod: str, message: str, nominated: str | None, version: int, at: int = 0) -> PatchStatus:
     """What that asks for."""
     reason = "Unschedulable" if message else ""
-    return ReportPod(pod, "default", pod, version, reason, message, nominated, at)
+    return PatchStatus(pod, "default", pod, version, reason, message, nominated, at)
 
 
 class OutboxHarness:
@@ -50,34 +50,34 @@ class OutboxHarness:
         self.reports = EventOutbox(self.state, self.seen_versions, Counter(), **limits)
         for number in range(10):
             self.state.apply(records.PodAdded(pod=make_pod(f"p{number}")), 0)
-            self.seen_versions.answered(f"p{number}", 5)
+            self.seen_versions.note_answer(f"p{number}", 5)
 
     def add(self, *drafts: Draft) -> list[Any]:
         """Takes in drafts that are committed; what is sent."""
-        self.reports.follow((), drafts)
+        self.reports.on_records((), drafts)
         self.reports.committed(10**9)
-        return list(self.reports.more())
+        return list(self.reports.next_requests())
 
     def answer(self, request: Any, **fields: Any) -> list[Any]:
         """A report is done; what is sent next."""
         self.reports.answered(Reported(request, **fields))
-        return list(self.reports.more())
+        return list(self.reports.next_requests())
 
 
 def test_nothing_is_told_before_the_commit() -> None:
     """The mark says up to where all is reported."""
     harness = OutboxHarness()
     first, second = event("p1", at=3), event("p2", at=7)
-    harness.reports.follow((), [first, second])
-    assert harness.reports.more() == []
+    harness.reports.on_records((), [first, second])
+    assert harness.reports.next_requests() == []
     assert harness.reports.done_before(10) == 3
     harness.reports.committed(7)
-    assert harness.reports.more() == [first.event]
+    assert harness.reports.next_requests() == [first.event]
     assert harness.reports.open == [first, second]
     assert harness.answer(first.event) == []
     assert harness.reports.done_before(10) == 7
     harness.reports.committed(10)
-    assert harness.reports.more() == [second.event]
+    assert harness.reports.next_requests() == [second.event]
     harness.answer(second.event)
     assert harness.reports.done_before(10) == 10
     assert not len(harness.reports)
@@ -99,7 +99,7 @@ def test_a_status() -> None:
     [request] = harness.add(status("p1", "full", at=1))
     assert request == patch("p1", "full", None, 5, at=1)
     assert harness.answer(request) == []
-    harness.seen_versions.answered("p1", 8)
+    harness.seen_versions.note_answer("p1", 8)
     assert harness.add(status("p1", "full", at=2)) == []
     assert harness.add(status("p1", "other", at=3)) == [patch("p1", "other", None, 8, at=3)]
 
@@ -141,10 +141,10 @@ def test_a_pod_that_changed_meanwhile_is_tried_again() -> None:
     harness = OutboxHarness()
     [request] = harness.add(status("p1", "full", nominated="n1", at=1))
     harness.add(status("p1", "fuller", at=2))
-    harness.seen_versions.answered("p1", 8)
+    harness.seen_versions.note_answer("p1", 8)
     harness.reports.answered(PodShown(request, PodSeen(make_pod("p1"), 8)))
     assert harness.reports.done_before(10) == 1
-    assert harness.reports.more() == [patch("p1", "fuller", "n1", 8, at=2)]
+    assert harness.reports.next_requests() == [patch("p1", "fuller", "n1", 8, at=2)]
 
 
 def test_a_pod_that_is_gone_needs_no_report() -> None:

@@ -13,7 +13,7 @@ from eventsched.domain.records.extender_questions import (
     ExtenderAsked,
     Victims,
 )
-from eventsched.runtime.effects.extender_calls import MAX_REASON_LENGTH, MAX_REASONS, outcome
+from eventsched.runtime.effects.extender_call_tracker import MAX_REASON_LENGTH, MAX_REASONS, outcome
 
 NAMES = [f"n{number}" for number in range(300)]
 

@@ -12,7 +12,7 @@ from tests.builders import make_pod
 
 def observed(replies: Replies, *committed: records.Record) -> list[ExtenderReplied]:
     """What may leave once these are committed."""
-    return replies.follow([Logged(0, 0, 0, each) for each in committed])
+    return replies.on_records([Logged(0, 0, 0, each) for each in committed])
 
 
 def waiting(number: int, node: str = "n0") -> ExtenderReplied:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, Taint
@@ -42,7 +42,7 @@ def simulated(text: str, profile: str, until: int | None = None) -> tuple[Simula
     load = generated.parse(text)
     log = MemoryEventLog()
     run = Simulation(
-        assembly(profile), SimulatedCluster(load.nodes(), load.pods()), log, seed=text, batch_size=7
+        assembly(profile), InMemoryCluster(load.nodes(), load.pods()), log, seed=text, batch_size=7
     )
     run.run(until)
     again = assembly(profile).engine()
@@ -119,7 +119,7 @@ def log_of(text: str) -> list[Stored]:
     load = generated.parse(text)
     log = MemoryEventLog()
     Simulation(
-        assembly("default"), SimulatedCluster(load.nodes(), load.pods()), log, seed=text
+        assembly("default"), InMemoryCluster(load.nodes(), load.pods()), log, seed=text
     ).run()
     return list(log.read())
 
@@ -131,7 +131,7 @@ def test_the_ends_of_batches_change_nothing(load: str) -> None:
     for size in (1, 10_000):
         source = generated.parse(load)
         log = MemoryEventLog()
-        cluster = SimulatedCluster(source.nodes(), source.pods())
+        cluster = InMemoryCluster(source.nodes(), source.pods())
         Simulation(assembly("default"), cluster, log, seed=load, batch_size=size).run()
         made.append(list(log.read()))
     assert made[0] == made[1]

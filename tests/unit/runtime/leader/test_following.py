@@ -9,7 +9,7 @@ from eventsched.cluster.messages import (
     PodAbsent,
     PodSeen,
 )
-from eventsched.runtime.leader.leader_messages import Keep
+from eventsched.runtime.leader.leader_messages import StoreSnapshot
 from tests.builders import make_node, make_pod
 from tests.faults.database import stored_of
 from tests.leader_harness import (
@@ -63,10 +63,12 @@ def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
     harness = LeaderHarness(snapshot_every=5)
     kept, bind = harness.commit(harness.lead(make_node(), make_pod()))[::-1]
     assert bind == BIND
-    assert isinstance(kept, Keep)
+    assert isinstance(kept, StoreSnapshot)
     assert kept.snapshot.position == harness.leader.engine.position
     followed_stream = new_followed_stream()
-    assert followed_stream.restore(kept.snapshot)
+    stream_state = followed_stream.load_snapshot(kept.snapshot)
+    assert stream_state is not None
+    followed_stream.begin(stream_state, len(kept.snapshot.body))
     assert followed_stream.stream_state.engine.state.digest() == kept.snapshot.digest
     after = LeaderHarness(harness, followed_stream=followed_stream)
     assert list(after.acquired.records) == []
@@ -82,8 +84,5 @@ def test_a_snapshot_with_a_wrong_digest_is_not_used(change: dict[str, Any]) -> N
     """The log is read from its beginning then."""
     harness = LeaderHarness(snapshot_every=5)
     [_, kept] = harness.commit(harness.lead(make_node(), make_pod()))
-    assert isinstance(kept, Keep)
-    followed_stream = new_followed_stream()
-    assert not followed_stream.restore(kept.snapshot._replace(**change))
-    assert followed_stream.head.next == 0
-    assert not followed_stream.stream_state.engine.state.nodes.rows
+    assert isinstance(kept, StoreSnapshot)
+    assert new_followed_stream().load_snapshot(kept.snapshot._replace(**change)) is None

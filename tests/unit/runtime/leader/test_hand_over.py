@@ -6,7 +6,7 @@ from eventsched.cluster.messages import Bound, ListCluster
 from eventsched.domain.records import PodDecided, TermBegan
 from eventsched.eventlog.chain import Term
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Acquire, Acquired, Append, Committed
 from eventsched.runtime.leader.limits import Limits

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from eventsched.cluster.messages import (
-    Announce,
     BindPod,
     NodeSeen,
+    PatchStatus,
     PodSeen,
     PodShown,
     Reported,
-    ReportPod,
     Unknown,
+    WriteEvent,
 )
 from eventsched.runtime.leader.leader_messages import Tick
 from tests.builders import make_node, make_pod
@@ -21,13 +21,13 @@ from tests.leader_harness import (
 )
 
 
-def failing() -> tuple[LeaderHarness, ReportPod]:
+def failing() -> tuple[LeaderHarness, PatchStatus]:
     """A leader that has found no room for p1, and what it writes into its status."""
     harness = LeaderHarness()
     harness.commit(harness.lead(make_node(cpu=500), make_pod()))
     [event, report] = harness.reports
-    assert isinstance(event, Announce)
-    assert isinstance(report, ReportPod)
+    assert isinstance(event, WriteEvent)
+    assert isinstance(report, PatchStatus)
     assert (event.reason, report.reason) == ("FailedScheduling", "Unschedulable")
     assert event.note == report.message == "0/1 nodes are available: 1 Insufficient cpu."
     assert report.resource_version == 11
@@ -71,4 +71,4 @@ def test_a_report_without_an_answer_is_repeated() -> None:
     assert harness.send(Unknown(report)) == []
     assert harness.send(Tick(), after=0.5) == []
     assert harness.reports == [report]
-    assert harness.leader.counts["unknown ReportPod"] == 1
+    assert harness.leader.counts["unknown PatchStatus"] == 1

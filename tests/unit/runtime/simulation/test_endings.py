@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain.objects import Pod
@@ -15,7 +15,7 @@ from eventsched.runtime.assembly import assemble, assembled
 from eventsched.runtime.simulation import simulation as simulating
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.repetition import REPEATS
-from eventsched.runtime.simulation.resumption import begun
+from eventsched.runtime.simulation.resumption import new_or_resumed
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.framework import Status
@@ -44,13 +44,13 @@ def test_a_run_with_a_pod_that_always_fails_after_it_had_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is tried again and again; once no others go any more the run is given up, and says why."""
-    monkeypatch.setattr(simulating, "HOPELESS_AFTER", 12)
+    monkeypatch.setattr(simulating, "MAX_ERRORS_IN_A_ROW", 12)
     known = {**IN_TREE, Unwilling.name: Unwilling}
     read = configuration.load(CONFIGURATION, "test.yaml")
     assembly = assembled(read, "test.yaml", known, CONFIGURATION)
     others = [TracePod(make_pod(f"p{n}"), arrives_at=n * 60 * SECOND) for n in range(9)]
     pods = [TracePod(make_pod("bad"), arrives_at=0), *others]
-    cluster = SimulatedCluster([make_node(cpu=64_000, memory=64 * GIB)], pods)
+    cluster = InMemoryCluster([make_node(cpu=64_000, memory=64 * GIB)], pods)
     log = MemoryEventLog()
     run = Simulation(assembly, cluster, log)
     counters = run.run(until=100_000 * SECOND)
@@ -87,7 +87,7 @@ def run_of(plugin: type, *pods: TracePod, nodes: int = 1) -> tuple[Simulation, M
     assembly = assembled(configuration.load(text, "test.yaml"), "test.yaml", known, text)
     there = [make_node(f"n{n}", cpu=64_000, memory=64 * GIB) for n in range(nodes)]
     log = MemoryEventLog()
-    return Simulation(assembly, SimulatedCluster(there, pods), log), log
+    return Simulation(assembly, InMemoryCluster(there, pods), log), log
 
 
 def test_a_pod_that_waits_for_something_that_never_happens() -> None:
@@ -126,7 +126,7 @@ def test_a_run_to_a_given_time_does_not_end_early() -> None:
 
 def test_a_different_message_each_time_is_no_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something changes, and may come to an end: only the number of errors ends such a run."""
-    monkeypatch.setattr(simulating, "HOPELESS_AFTER", REPEATS * 3)
+    monkeypatch.setattr(simulating, "MAX_ERRORS_IN_A_ROW", REPEATS * 3)
     run, log = run_of(Fickle, TracePod(make_pod("stuck"), arrives_at=0))
     assert run.run().errors_in_a_row == REPEATS * 3
     assert SimulationOutcome.of(run, log, 1.0).stopped.startswith("the last 30 attempts all failed")
@@ -162,7 +162,7 @@ def test_a_claim_that_is_already_promised_to_a_node(tmp_path: Path) -> None:
     dump.write_text(DUMP)
     log = MemoryEventLog()
     source = load.read(nodes=None, pods=None, objects=[dump], generate=None)
-    run = begun(assemble(), source, log, "s")
+    run = new_or_resumed(assemble(), source, log, "s")
     run.run()
     said = SimulationOutcome.of(run, log, 1.0).stopped
     assert "rounds of default/web ended alike" in said

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from eventsched.cluster.simulated.cluster import SimulatedCluster
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.sources.load import Source
@@ -26,7 +26,7 @@ from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assembled
 from eventsched.runtime.simulation import simulation as simulating
 from eventsched.runtime.simulation.outcome import SimulationOutcome
-from eventsched.runtime.simulation.resumption import SnapshotError, begun, resume
+from eventsched.runtime.simulation.resumption import SnapshotError, new_or_resumed, resume
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.framework import Wait
@@ -252,7 +252,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 @pytest.fixture(autouse=True)
 def soon_hopeless(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulating, "HOPELESS_AFTER", 12)
+    monkeypatch.setattr(simulating, "MAX_ERRORS_IN_A_ROW", 12)
 
 
 @cache
@@ -285,13 +285,13 @@ class Run:
 
 
 def simulation_of(case: Case, log: Kept, batch_size: int, keep: Any, every: int) -> Simulation:
-    cluster = SimulatedCluster(
+    cluster = InMemoryCluster(
         case.source.nodes, case.source.arrivals, case.source.bound, objects=case.source.objects,
         churn=case.source.churn,
     )  # fmt: skip
     return Simulation(
         case.assembly, cluster, log, inputs=case.source.digests, batch_size=batch_size,
-        keep=keep, keep_every=every,
+        store_snapshot=keep, snapshot_every=every,
     )  # fmt: skip
 
 
@@ -401,7 +401,7 @@ def test_a_run_ends_although_one_pod_always_fails() -> None:
     case = Case(Source([make_node()], pods), assembly_of(Broken, Parking))
     simulation = simulation_of(case, Kept(), 256, None, 1)
     counters = simulation.run(until=20_000 * SECOND)
-    assert not simulation.hopeless
+    assert not simulation.only_errors
     assert counters.now < 20_000 * SECOND
     assert 5 <= counters.errors < 20
 
@@ -454,7 +454,7 @@ def test_a_snapshot_of_another_log_is_not_used(changes: dict[str, Any], helps: b
     else:
         assert resumed("mixed", 7, number, snapshot)[1] is helps
     log, case = run.log.cut(number), case_of("mixed")
-    simulation = begun(
+    simulation = new_or_resumed(
         case.assembly,
         case.source,
         log,
@@ -471,7 +471,7 @@ def test_other_inputs_are_refused() -> None:
 
     def refusal(assembly: Assembly, source: Source, seed: str) -> str:
         with pytest.raises(InputError) as caught:
-            begun(assembly, source, log, seed, Reader(log))  # type: ignore[arg-type]
+            new_or_resumed(assembly, source, log, seed, Reader(log))  # type: ignore[arg-type]
         return str(caught.value)
 
     seed = simulating.DEFAULT_SEED

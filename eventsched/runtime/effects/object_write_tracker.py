@@ -31,7 +31,7 @@ class ObjectWriteTracker:
         self._state = state
         self._calls: set[WriteObject] = set()
 
-    def follow(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[Logged]) -> None:
         """Does nothing: the state has everything that is needed."""
 
     def resume(self) -> Iterator[Action]:

@@ -34,7 +34,7 @@ class EvictionTracker:
         self._decisions = decisions
         self._calls: dict[str, EvictPod] = {}
 
-    def follow(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[Logged]) -> None:
         """Takes in the records of a step: an eviction with an outcome is no longer tracked."""
         for entry in logged:
             match entry.record:

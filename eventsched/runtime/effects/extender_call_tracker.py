@@ -48,7 +48,7 @@ class ExtenderCallTracker:
         self._state = state
         self._call: CallExtender | None = None
 
-    def follow(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[Logged]) -> None:
         """Does nothing: the state has everything that is needed."""
 
     def resume(self) -> Iterator[Action]:

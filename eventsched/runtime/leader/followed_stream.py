@@ -35,7 +35,7 @@ _UNUSABLE = (
 """What loading a snapshot raises that is damaged, or whose parts do not fit each other."""
 
 
-class Mark(msgspec.Struct, frozen=True):
+class BatchMark(msgspec.Struct, frozen=True):
     """What a leader writes beside a batch when it closes it. ``seen`` is how far each watch was
     complete (resourceVersion by resource). Everything before the position ``reported`` was
     reported."""
@@ -53,7 +53,7 @@ class StreamStateSnapshot(msgspec.Struct):
     drafts: list[Draft]
 
 
-_mark = msgspec.json.Decoder(Mark | None)
+_mark_decoder = msgspec.json.Decoder(BatchMark | None)
 
 
 class FollowedStream:
@@ -79,21 +79,14 @@ class FollowedStream:
         """The position up to which the stream was followed."""
         return self.stream_state.head
 
-    def restore(self, snapshot: StoredSnapshot) -> bool:
-        """Begins with a snapshot; False if it cannot be used. Call before anything is followed."""
-        stream_state = self.restored(snapshot)
-        if stream_state is not None:
-            self.begin(stream_state, len(snapshot.body))
-        return stream_state is not None
-
-    def restored(self, snapshot: StoredSnapshot) -> "StreamState | None":
+    def load_snapshot(self, snapshot: StoredSnapshot) -> "StreamState | None":
         """Loads a snapshot, for ``begin``; None if it cannot be used. May run in another thread:
         for a large cluster this takes seconds."""
         stream_state = StreamState(self._make_engine(), self.stream)
         return stream_state if stream_state.restore(snapshot) else None
 
     def begin(self, stream_state: "StreamState", size: int) -> None:
-        """Begins with a loaded snapshot of ``size`` bytes."""
+        """Begins with a loaded snapshot of ``size`` bytes. Call before anything is followed."""
         self.stream_state = stream_state
         self.snapshot_stored(stream_state.head.next, size)
 
@@ -130,7 +123,7 @@ class FollowedStream:
         cannot be carried over, so that the log has to be read. Replay changes engines in the same
         way (history/replay/engine_versions.py). May run in another thread."""
         successor = FollowedStream(make_engine, self.stream)
-        stream_state = successor.restored(self.snapshot())
+        stream_state = successor.load_snapshot(self.snapshot())
         if stream_state is None:
             return None
         successor.stream_state = stream_state
@@ -150,7 +143,7 @@ class FollowedStream:
         self.snapshot_stored(0, 0)
 
     def snapshot(self) -> StoredSnapshot:
-        """A snapshot of what was followed, for ``restore``."""
+        """A snapshot of what was followed, for ``load_snapshot``."""
         return self.stream_state.snapshot(self.stream_state.head, self.stream_state.drafts)
 
 
@@ -184,13 +177,14 @@ class StreamState:
         self.head = head
         self.drafts = [draft for draft in self.drafts if draft.position >= reported]
 
-    def take(self, logged: Iterable[Logged]) -> list[Draft]:
-        """Follows records that the engine has made and applied itself; the Events that follow."""
+    def on_records(self, logged: Iterable[Logged]) -> list[Draft]:
+        """Takes in records that the engine has made and applied itself. Returns the drafts that
+        follow from them."""
         return [draft for record in logged for draft in self._next(record)]
 
     def _next(self, logged: Logged) -> list[Draft]:
-        drafts = self._drafter.follow(logged)
-        self.decisions.follow(logged)
+        drafts = self._drafter.on_record(logged)
+        self.decisions.on_record(logged)
         return drafts
 
     def snapshot(self, head: Head, drafts: Iterable[Draft]) -> StoredSnapshot:
@@ -230,7 +224,7 @@ class StreamState:
 def _reported(mark: bytes) -> int:
     """The position before which everything was reported, by a batch's mark; 0 if it has none."""
     try:
-        decoded = _mark.decode(mark)
+        decoded = _mark_decoder.decode(mark)
     except msgspec.MsgspecError:  # of an older writer: its Events are reported again
         return 0
     return decoded.reported if decoded is not None else 0

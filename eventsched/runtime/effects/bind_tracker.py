@@ -3,7 +3,7 @@
     committed ─▶ bind ─▶ bound                                         gone: 404, at any point
                   │ ╲ refused ───────────▶ the pod now ─▶ bound (by this or another scheduler)
                   ╰─▶ no answer ─▶ get ─▶       │ ╲─▶ changed: BindRetried ─▶ committed
-                                                ╰─▶ hopeless ─▶ touch ─▶ BindVoided
+                                                ╰─▶ given up ─▶ touch ─▶ BindVoided
 
 A committed intent is a promise: its bind is repeated, to the same node and with the same decision
 id, also by the next leader. An intent is given up in this order only:
@@ -44,9 +44,17 @@ MAX_TRIES = 4
 
 class Intent:
     """An intent and its progress. ``resource_version`` is the precondition of its next bind,
-    ``call`` the request under way for it, ``hopeless`` why it is to be given up."""
+    ``call`` the request under way for it, ``give_up_reason`` why it is to be given up."""
 
-    __slots__ = ("attempt", "call", "decision", "hopeless", "node", "resource_version", "tries")
+    __slots__ = (
+        "attempt",
+        "call",
+        "decision",
+        "give_up_reason",
+        "node",
+        "resource_version",
+        "tries",
+    )
 
     def __init__(self, node: str, attempt: int, decision: str, resource_version: int) -> None:
         self.node = node
@@ -55,7 +63,7 @@ class Intent:
         self.resource_version = resource_version
         self.tries = 0
         self.call: PodRequest | None = None
-        self.hopeless = ""
+        self.give_up_reason = ""
 
 
 class BindTracker:
@@ -78,7 +86,7 @@ class BindTracker:
         self._seen_versions = seen_versions
         self._intents: dict[str, Intent] = {}
 
-    def follow(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[Logged]) -> None:
         """Takes in the records of a step. The resourceVersion of a bind was seen before its record
         is committed, so a touch by a later leader is newer."""
         for entry in logged:
@@ -159,7 +167,7 @@ class BindTracker:
     def give_up(self, uid: str, intent: Intent, reason: str) -> PodRequest:
         """Begins to give an intent up: after the touch no bind of it can succeed."""
         pod = self._pod(uid)
-        intent.hopeless = reason
+        intent.give_up_reason = reason
         intent.call = TouchPod(uid, pod.namespace, pod.name)
         return intent.call
 
@@ -174,12 +182,12 @@ class BindTracker:
         changed = shown.seen.resource_version != intent.resource_version
         if isinstance(shown.request, BindPod) and (shown.message or not changed):
             return self.give_up(uid, intent, shown.message or "the bind is refused")
-        if changed and not self._hopeless(uid, intent):
+        if changed and not self._reason_to_give_up(uid, intent):
             return self.retry(uid, intent, shown.seen.resource_version)
         return self._bind_or_give_up(uid, intent)
 
     def _bind_or_give_up(self, uid: str, intent: Intent) -> PodRequest:
-        reason = self._hopeless(uid, intent)
+        reason = self._reason_to_give_up(uid, intent)
         return self.give_up(uid, intent, reason) if reason else self.bind(uid, intent)
 
     def bind(self, uid: str, intent: Intent) -> PodRequest:
@@ -198,13 +206,13 @@ class BindTracker:
             uid=uid,
             node=intent.node,
             attempt=intent.attempt,
-            reason=intent.hopeless,
+            reason=intent.give_up_reason,
             resource_version=version,
         )
 
-    def _hopeless(self, uid: str, intent: Intent) -> str:
-        if intent.hopeless:
-            return intent.hopeless
+    def _reason_to_give_up(self, uid: str, intent: Intent) -> str:
+        if intent.give_up_reason:
+            return intent.give_up_reason
         if intent.node not in self._state.nodes.rows:
             return "the node is gone"
         if self._pod(uid).deleting:

@@ -25,7 +25,7 @@ from eventsched.domain.records import Record, StreamStarted
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.plugins.volume_binding import VolumeBinding
-from eventsched.runtime.leader.catch_up import FollowedStream
+from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import Acquired, Append, Committed, Tick
 from eventsched.runtime.leader.retry_queue import RETRY_DELAY

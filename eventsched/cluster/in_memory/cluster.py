@@ -1,4 +1,4 @@
-"""A simulated cluster in virtual time: pods arrive, are bound after a fixed delay, run and end.
+"""A cluster in memory, in virtual time: pods arrive, are bound after a fixed delay, run and end.
 
 It never reads a clock: it is a function of its inputs and of the effects that it executes. Events
 of one instant are ordered by kind, then by the order in which they were created. The kinds are, in
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from eventsched.cluster.simulated.drain import Drain
-from eventsched.cluster.simulated.volume_controller import (
+from eventsched.cluster.in_memory.drain import Drain
+from eventsched.cluster.in_memory.volume_controller import (
     CLAIM_BINDING_DELAY,
     Reaction,
     VolumeController,
@@ -41,7 +41,7 @@ _OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL = range(-1, 6)
 _NEVER = 2**63, _ARRIVAL
 
 
-class SimulatedCluster:
+class InMemoryCluster:
     """The Cluster port over a list of nodes and a list of pods."""
 
     def __init__(
@@ -107,7 +107,7 @@ class SimulatedCluster:
             return arrival if events is None else events
         return min(events, arrival)
 
-    def take(self, now: int) -> list[Stimulus]:
+    def due_stimuli(self, now: int) -> list[Stimulus]:
         """The events up to ``now``, in order. They are removed."""
         due: list[Stimulus] = []
         while (at := self.next_at) is not None and at <= now:

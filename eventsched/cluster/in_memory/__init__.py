@@ -1,4 +1,4 @@
-"""A simulated cluster in virtual time: pods arrive, are bound, run and end.
+"""A cluster in memory, in virtual time: pods arrive, are bound, run and end.
 
 Start with ``cluster``. ``volume_controller`` simulates the controllers of volumes.
 """
