@@ -134,7 +134,7 @@ bench-hostile: controlplane ## innocent pods beside hostile ones, with kube-sche
 
 SEEDS ?= 5000
 FROM ?= 1000
-soak: $(READY)  ## fault simulation: SEEDS=5000 seeds from FROM=1000, clean and with lost history
+soak: $(READY)  ## fault injection: SEEDS=5000 seeds from FROM=1000, clean and with lost history
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM)
 	$(BIN)/python -m tests.faults --seeds $(SEEDS) --from $(FROM) --lossy
 

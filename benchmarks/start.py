@@ -79,7 +79,7 @@ def _written(url: str, options: argparse.Namespace) -> dict[str, Any]:
                 snapshot = followed_stream.snapshot()
                 longest = max(longest, time.perf_counter() - began)
                 log.store_snapshot(snapshot)
-                followed_stream.kept(snapshot.position, len(snapshot.body))
+                followed_stream.snapshot_stored(snapshot.position, len(snapshot.body))
                 snapshots += 1
     return {
         "records": followed_stream.head.next,

@@ -20,7 +20,7 @@ from eventsched.domain.records import Outcome, PodDecided, Stimulus
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.units import SECOND
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 
 NAME = "a generated history"
@@ -65,7 +65,7 @@ class _HistoryGenerator:
         self._words = words
         self._draw = random.Random(7)  # a fixed seed: the history is always the same
         loaded = configuration.default()
-        self._engine = assembled(loaded, NAME, IN_TREE).engine(with_detail=False)
+        self._engine = assemble_loaded(loaded, NAME, IN_TREE).engine(with_detail=False)
         self._log: list[Logged] = []
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}

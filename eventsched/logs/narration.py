@@ -64,7 +64,7 @@ class Narrator:
         self._lines_in_second: Counter[str] = Counter()
         self._logger = structlog.stdlib.get_logger(__name__).bind()
 
-    def tell(self, logged: Iterable[Logged]) -> None:
+    def log(self, logged: Iterable[Logged]) -> None:
         """Logs the lines of committed records."""
         for line in self.lines(logged, with_debug=output.is_logged("debug")):
             self._logger.log(_number(line.level), line.event, **line.fields)

@@ -135,7 +135,7 @@ class ServiceObserver:
         if self._inquiries is not None:
             self._inquiries.records_committed(logged)
         self._metrics.records_committed(logged, now)
-        self._narrator.tell(logged)
+        self._narrator.log(logged)
 
 
 class _Process:

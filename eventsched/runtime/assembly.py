@@ -119,7 +119,7 @@ def assemble(
         text = first_text(read_text(config))
         loaded = configuration.load(text, str(config))
     source = str(config or "the default configuration")
-    assembly = assembled(loaded, source, known, text, guard)
+    assembly = assemble_loaded(loaded, source, known, text, guard)
     unused = [
         f"plugin {plugin.name} is enabled in no profile; name it in --config"
         for name, plugin in known.items()
@@ -139,10 +139,10 @@ def assemble_text(
     decisions depend on them."""
     loaded = configuration.load(text, source) if text else configuration.default()
     known = {name: plugin for name, plugin in registry(plugin_files).items() if name in only}
-    return assembled(loaded, source, known, text, flags=flags)
+    return assemble_loaded(loaded, source, known, text, flags=flags)
 
 
-def assembled(
+def assemble_loaded(
     loaded: Configuration, source: str, known: Mapping[str, type[Any]], text: str = "",
     guard: Guard | None = None, flags: Collection[int] = CURRENT,
 ) -> Assembly:  # fmt: skip

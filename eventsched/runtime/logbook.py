@@ -126,15 +126,15 @@ class Logbook:
         attempt = self.state.pods[pod.uid].attempts + 1
         return draw(self.state.seed, pod.uid, attempt, "tie-break")
 
-    def decide(self, pod: Pod, node: Node, of: int = 1) -> None:
-        """Commits the decision to bind a waiting pod to a node. ``of`` is the number of equally
+    def decide(self, pod: Pod, node: Node, ties: int = 1) -> None:
+        """Commits the decision to bind a waiting pod to a node. ``ties`` is the number of equally
         good nodes; if there are several, ``draw`` chose among them. Raises KeyError for an unknown
         pod or node."""
         decided = PodDecided(
             uid=pod.uid, attempt=self.state.pods[pod.uid].attempts + 1, profile=self.name,
             outcome=Outcome.SCHEDULED, node=node.name, row=self.state.nodes.rows[node.name],
-            feasible=of, evaluated=len(self.state.nodes.rows), ties=of,
-            draw=self.draw(pod) if of > 1 else 0,
+            feasible=ties, evaluated=len(self.state.nodes.rows), ties=ties,
+            draw=self.draw(pod) if ties > 1 else 0,
         )  # fmt: skip
         self._step(decided)
         self._commit()

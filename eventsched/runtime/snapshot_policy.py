@@ -14,13 +14,13 @@ RECORD_SECONDS = 40e-6
 BYTE_SECONDS = 60e-9
 """Estimated time to apply a record, and each of its bytes, above the measured ones: 10 to 30 µs a
 record, 1 ns (annotations) to 63 ns (affinity terms) a byte (docs/benchmarks.md)."""
-FOLD_SECONDS = 2.0
+APPLY_SECONDS = 2.0
 """Estimated time, at most, to apply the records after the newest snapshot."""
 _FIRST = "0.1.0"
 """The version that wrote no format number yet."""
 
 
-def fold_seconds(records: int, size: int) -> float:
+def apply_seconds(records: int, size: int) -> float:
     """The estimated time to apply ``records`` records of ``size`` bytes together."""
     return records * RECORD_SECONDS + size * BYTE_SECONDS
 

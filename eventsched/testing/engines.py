@@ -11,7 +11,7 @@ from eventsched.domain.records.logged import Logged
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.priority_sort import PrioritySort
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.config.arguments import typed_args
 from eventsched.scheduling.config.sections import Configuration
@@ -37,7 +37,7 @@ def engine_with(*plugins: Any, points: Mapping[str, list[Any]] | None = None,
     """An engine with the default profile, or with the profiles of ``config`` (YAML). ``plugins``
     are appended to every extension point that they serve; ``points`` replaces whole points."""
     loaded = _loaded(config)
-    profiles = dict(assembled(loaded, "test.yaml", IN_TREE).profiles)
+    profiles = dict(assemble_loaded(loaded, "test.yaml", IN_TREE).profiles)
     for name, profile in profiles.items() if plugins or points or weights else ():
         chosen = {**profile.points, **(points or {})}
         for plugin in map(adapted, plugins):

@@ -30,7 +30,7 @@ async def schedule(book: Logbook) -> None:
             book.saw(await events.get())
             nodes = [node for node in book.nodes if not node.unschedulable]
             for pod in book.waiting if nodes else ():
-                book.decide(pod, nodes[book.draw(pod) % len(nodes)], of=len(nodes))
+                book.decide(pod, nodes[book.draw(pod) % len(nodes)], ties=len(nodes))
             while promise := book.promise:
                 if not book.answered(await kube.carry_out(promise)):
                     await asyncio.sleep(1)

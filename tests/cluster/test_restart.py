@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import psycopg
 import pytest
 
-from eventsched.runtime.snapshot_policy import FOLD_SECONDS, fold_seconds
+from eventsched.runtime.snapshot_policy import APPLY_SECONDS, apply_seconds
 from tests.cluster.harness.client import Client, Object, wait_for
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.observer import Observer
@@ -19,7 +19,7 @@ from tests.waiting import joined
 NODES = 20
 IMAGES = 2_100
 """Of a node: about 160 kB."""
-HEAVY = 1.5 * FOLD_SECONDS
+HEAVY = 1.5 * APPLY_SECONDS
 """Seconds, as estimated, that applying the log's records takes at least. A start without a snapshot
 would apply all of them: they are far fewer than the 50,000 after which one is due in any case."""
 MARGIN = 1.25
@@ -62,7 +62,7 @@ def test_a_start_after_both_were_killed_applies_a_bounded_part_of_the_log(
         observer.wait_placed()
         observer.check(replicas[0].log())
     for caught_up in found:
-        assert caught_up["estimated"] <= FOLD_SECONDS * MARGIN
+        assert caught_up["estimated"] <= APPLY_SECONDS * MARGIN
         assert 0 < caught_up["snapshot"] <= caught_up["seq"]
         assert caught_up["records"] == caught_up["seq"] - caught_up["snapshot"]
 
@@ -73,7 +73,7 @@ def _report_images(client: Client, database: str) -> None:
     def is_heavy() -> bool:
         with psycopg.connect(database) as connection:
             [(records, size)] = connection.execute(_SIZE).fetchall()
-        return fold_seconds(int(records), int(size)) > HEAVY
+        return apply_seconds(int(records), int(size)) > HEAVY
 
     for round_ in range(100):
         if is_heavy():

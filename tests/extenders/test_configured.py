@@ -10,7 +10,7 @@ from eventsched.cli.main import main
 from eventsched.domain.objects import Container, Pod, PodSpec
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config.configuration import load
 from eventsched.scheduling.config.extenders import extenders_of
 from eventsched.scheduling.engine import Engine
@@ -21,7 +21,7 @@ GPU = "example.com/gpu"
 
 
 def engine_of(text: str) -> Engine:
-    return assembled(load(HEAD + text, "test.yaml"), "test.yaml", IN_TREE).engine()
+    return assemble_loaded(load(HEAD + text, "test.yaml"), "test.yaml", IN_TREE).engine()
 
 
 def test_ignorable_extenders_come_last() -> None:

@@ -1,4 +1,4 @@
-"""A simulated API server: namespaces, nodes and pods with resourceVersions, the binding subresource
+"""An API server in memory: namespaces, nodes and pods with resourceVersions, the binding subresource
 with its preconditions, statuses and events, consistent reads, and the history that watches are
 served from."""
 
@@ -99,7 +99,7 @@ class ApiServer:
             self.put_pod(msgspec.structs.replace(pod, deleting=True, displaced=True))
         return PodShown(request, self.pods[request.uid])
 
-    def report(self, request: PatchStatus) -> PodShown | PodAbsent | Reported:
+    def patch_status(self, request: PatchStatus) -> PodShown | PodAbsent | Reported:
         """Writes a status. Writing the present one changes nothing."""
         seen = self.pods.get(request.uid)
         if seen is None:
@@ -115,7 +115,7 @@ class ApiServer:
             self.put_pod(pod)
         return Reported(request, self.pods[request.uid])
 
-    def announce(self, request: WriteEvent) -> Reported:
+    def write_event(self, request: WriteEvent) -> Reported:
         """Creates an event; an existing one stays unchanged."""
         self.events.setdefault((request.name, request.key), request)
         return Reported(request)

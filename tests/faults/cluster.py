@@ -1,4 +1,4 @@
-"""The small simulated cluster: its nodes, its pods and the engine of its scheduler."""
+"""The small cluster in memory: its nodes, its pods and the engine of its scheduler."""
 
 from functools import cache
 from random import Random

@@ -1,4 +1,4 @@
-"""A simulated database: one stream's head row and batches, with a linear history.
+"""A database in memory: one stream's head row and batches, with a linear history.
 
 It does the same as the SQL in migrations (epochs, tokens, conditional appends, idempotent by hash),
 and it can fail over to a replica without the last batches.

@@ -1,4 +1,4 @@
-"""Mutants: the protocol with one rule removed. The simulation has to catch each of them.
+"""Mutants: the protocol with one rule removed. The tests have to catch each of them.
 
 Each mutant is a subclass that overrides the one place where the rule lives; the product has no
 switch for any of them.

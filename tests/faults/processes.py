@@ -1,4 +1,4 @@
-"""A process of the simulation, how it reads the log, and its requests in flight."""
+"""A process of the world, how it reads the log, and its requests in flight."""
 
 from collections.abc import Callable
 from random import Random

@@ -1,4 +1,4 @@
-"""A simulated world in which leaders fail. One seed determines everything that happens.
+"""A world in which leaders fail. One seed determines everything that happens.
 
 Processes (at most two at a time) run the real leader and engine. Each of their requests is a
 ``Flight``: it is lost, delayed, executed late, executed without an answer, or works. There are two
@@ -366,10 +366,10 @@ class World:
                 self.auditor.evicted(request)
                 return self.api.evict(request)
             case PatchStatus():
-                return self.api.report(request)
+                return self.api.patch_status(request)
             case WriteEvent():
                 self.auditor.announced(request)
-                return self.api.announce(request)
+                return self.api.write_event(request)
             case BindPod():
                 answer = self.api.bind(request)
                 if isinstance(answer, Bound):

@@ -6,7 +6,7 @@ from eventsched.cluster.kube.watch.resources import OPTIONAL, watched
 from eventsched.cluster.messages import Listed, ObjectGone, ObjectSeen, Relisted
 from eventsched.domain.objects.registry import ElasticQuota
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from tests.kube.fakeapi import PODS
 from tests.kube.watched import run, serving, until
@@ -28,7 +28,7 @@ def test_only_what_plugins_read_is_watched() -> None:
         f"{head}profiles:\n- plugins: {{multiPoint: {{enabled: [{{name: CapacityScheduling}}]}}}}\n"
     )
     for given, reads in ((head, set()), (text, {"ElasticQuota"})):
-        assert assembled(configuration.load(given, "c"), "c", IN_TREE).optional_types == reads
+        assert assemble_loaded(configuration.load(given, "c"), "c", IN_TREE).optional_types == reads
     assert QUOTAS in watched({"ElasticQuota"})
     assert QUOTAS not in watched(())
 

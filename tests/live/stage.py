@@ -134,9 +134,9 @@ class LiveCluster:
             case EvictPod():
                 return self.server.evict(request)
             case PatchStatus():
-                return self.server.report(request)
+                return self.server.patch_status(request)
             case WriteEvent():
-                return self.server.announce(request)
+                return self.server.write_event(request)
         raise AssertionError(request)
 
 

@@ -210,7 +210,7 @@ def test_a_draw_follows_from_seed_and_attempt(database: str) -> None:
     with Logbook(database, NAME, seed="x") as book:
         book.saw(listed(WEB, mine("b")))
         drawn = book.draw(WEB)
-        book.decide(WEB, [N1, N2][drawn % 2], of=2)
+        book.decide(WEB, [N1, N2][drawn % 2], ties=2)
         book.decide(mine("b"), N1)
         rows = Reader(database, NAME).rows(
             "SELECT draw::text, ties FROM eventsched.decisions ORDER BY seq"

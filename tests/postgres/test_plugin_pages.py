@@ -11,7 +11,7 @@ import yaml
 
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.gallery import GALLERY
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from tests.databases import ROOT, Server, migrate
 from tests.postgres.histories import odd
@@ -52,7 +52,7 @@ def test_the_configuration_loads(name: str) -> None:
     found = [text for text in blocks(PAGES[name], "yaml") if "KubeSchedulerConfiguration" in text]
     assert found
     for text in found:
-        loaded = assembled(configuration.load(text, name), name, IN_TREE)
+        loaded = assemble_loaded(configuration.load(text, name), name, IN_TREE)
         assert name in loaded.sources
         assert loaded.warnings == ()
 

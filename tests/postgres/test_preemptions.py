@@ -18,7 +18,7 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.replay import stream_replay
 from eventsched.history.verify.verification import verify_database
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import Assembly, assembled
+from eventsched.runtime.assembly import Assembly, assemble_loaded
 from eventsched.runtime.simulation.resumption import resume
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
@@ -38,7 +38,7 @@ profiles: [{plugins: {multiPoint: {enabled: [{name: Hesitant}]}}}]
 
 def assembly() -> Assembly:
     loaded = configuration.load(CONFIG, "test.yaml")
-    return assembled(loaded, "test.yaml", {**IN_TREE, "Hesitant": Hesitant})
+    return assemble_loaded(loaded, "test.yaml", {**IN_TREE, "Hesitant": Hesitant})
 
 
 def simulation(log: EventLog) -> Simulation:

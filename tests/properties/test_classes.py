@@ -19,7 +19,7 @@ from eventsched.domain.nodes import node_table as table_columns
 from eventsched.domain.objects import CPU, MEMORY, Container, Image, Node, Pod, PodSpec, Taint
 from eventsched.domain.records.verdicts import Detail, Normalization, column_digest, detail_digest
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.cycle import judgement_recording
 from eventsched.scheduling.cycle.cycle_keys import KEY_NO_NODE, KEY_PASSES, NOT_FEASIBLE
@@ -129,7 +129,7 @@ class Picky:
 
 
 def in_tree() -> Profile:
-    found = assembled(configuration.default(), "default", IN_TREE).profiles
+    found = assemble_loaded(configuration.default(), "default", IN_TREE).profiles
     return found["default-scheduler"]
 
 

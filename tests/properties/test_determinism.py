@@ -21,7 +21,7 @@ from eventsched.domain.records import MoveCause
 from eventsched.domain.records.stimuli import WORK_BUDGET
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.cycle.equivalence import ClassCache
@@ -39,12 +39,12 @@ LOADS = (
 
 
 def engine(**more: Any) -> Engine:
-    return Engine(assembled(configuration.default(), "default", IN_TREE).profiles, **more)
+    return Engine(assemble_loaded(configuration.default(), "default", IN_TREE).profiles, **more)
 
 
 def simulate(load: str, batch_size: int = 256) -> tuple[Simulation, MemoryEventLog]:
     found, log = generated.parse(load), MemoryEventLog()
-    assembly = assembled(configuration.default(), "default", IN_TREE)
+    assembly = assemble_loaded(configuration.default(), "default", IN_TREE)
     cluster = InMemoryCluster(found.nodes(), found.pods())
     run = Simulation(assembly, cluster, log, batch_size=batch_size)
     run.run()

@@ -337,7 +337,7 @@ def test_only_the_first_lines_of_a_kind_are_logged_in_a_second() -> None:
 
 def test_records_become_lines_of_the_log() -> None:
     out = configured()
-    narrator().tell(logged(records.PodBound(uid="u1", node="n1", attempt=2), records.TimePassed()))
+    narrator().log(logged(records.PodBound(uid="u1", node="n1", attempt=2), records.TimePassed()))
     assert lines(out) == [
         {
             "level": "info",

@@ -5,7 +5,7 @@ from typing import Any
 
 from eventsched.cli.output.tables import table
 from eventsched.history.explain.record_text import CRITERIA
-from eventsched.runtime.queries.placement_query import PlacementAnswer, Refused, Room
+from eventsched.runtime.queries.placement_query import PlacementAnswer, PreemptionPlan, Refused
 
 NODES_SHOWN = 10
 """Nodes that are shown where not all are asked for."""
@@ -68,7 +68,7 @@ def _verdict(answer: PlacementAnswer) -> str:
     return f"{would} go to {best[0].node} (total {best[0].total}{ending})"
 
 
-def _making_room(room: Room) -> str:
+def _making_room(room: PreemptionPlan) -> str:
     victims = ", ".join(room.victims) or "no pod, as one is leaving it already"
     text = f"It would be nominated to {room.node}; to make room there it would evict {victims}"
     if room.candidates > 1:

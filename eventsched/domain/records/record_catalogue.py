@@ -81,8 +81,9 @@ class RecordKind:
     """False if all consequences of such a record are separate events."""
     is_intent: bool = False
     """Such a record may have an effect outside once it is committed."""
-    is_news: bool = False
-    """The cluster reports it, and nothing waits for it to be committed."""
+    may_linger: bool = False
+    """The cluster reports it, and nothing waits for its commit: a batch of such records alone may
+    wait for others (``Limits.linger``)."""
     has_metrics: bool = False
     """It changes metrics other than the count of records by kind."""
 
@@ -107,19 +108,19 @@ CATALOGUE = (
     RecordKind(stimuli.TermBegan, "info", has_metrics=True),
     RecordKind(stimuli.HistoryLost, "warning"),
     RecordKind(stimuli.WatchRelisted, "info", changes_state=False),
-    RecordKind(stimuli.NodeAdded, "debug", is_news=True),
-    RecordKind(stimuli.NodeUpdated, "debug", is_news=True),
-    RecordKind(stimuli.NodeDeleted, "debug", is_news=True),
-    RecordKind(stimuli.PodAdded, "debug", "pod.uid", regroups_pod=True, is_news=True),
+    RecordKind(stimuli.NodeAdded, "debug", may_linger=True),
+    RecordKind(stimuli.NodeUpdated, "debug", may_linger=True),
+    RecordKind(stimuli.NodeDeleted, "debug", may_linger=True),
+    RecordKind(stimuli.PodAdded, "debug", "pod.uid", regroups_pod=True, may_linger=True),
     RecordKind(
-        stimuli.PodUpdated, "debug", "pod.uid", moves_pod=True, regroups_pod=True, is_news=True
+        stimuli.PodUpdated, "debug", "pod.uid", moves_pod=True, regroups_pod=True, may_linger=True
     ),
     RecordKind(
         stimuli.PodDeleted, "debug", "uid",
-        moves_pod=True, regroups_pod=True, is_news=True, has_metrics=True,
+        moves_pod=True, regroups_pod=True, may_linger=True, has_metrics=True,
     ),
-    RecordKind(stimuli.ObjectChanged, "debug", is_news=True),
-    RecordKind(stimuli.ObjectDeleted, "debug", is_news=True),
+    RecordKind(stimuli.ObjectChanged, "debug", may_linger=True),
+    RecordKind(stimuli.ObjectDeleted, "debug", may_linger=True),
     RecordKind(stimuli.BindSucceeded, "debug", "uid", changes_state=False),
     RecordKind(stimuli.BindFailed, "warning", "uid", changes_state=False),
     RecordKind(stimuli.EvictionSucceeded, "info", "uid", regroups_pod=True),

@@ -30,7 +30,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, Stored
 
 _INTENTS = frozenset(row.record for row in CATALOGUE if row.is_intent)
-_NOT_URGENT = frozenset(row.record for row in CATALOGUE if row.is_news)
+_MAY_LINGER = frozenset(row.record for row in CATALOGUE if row.may_linger)
 """Changes of the cluster. A batch of these alone is not urgent: nothing waits for its commit."""
 
 
@@ -84,7 +84,7 @@ class BatchBuilder:
                 size = len(stored.body) + (0 if detail is None else detail.stored_bytes)
                 self._sizes.append(size)
                 self._bytes += size
-            if type(entry.record) not in _NOT_URGENT:
+            if type(entry.record) not in _MAY_LINGER:
                 self._close_at = 0
             # Made now, from the state of the decision: it does not depend on when the batch ends.
             if type(entry.record) in _INTENTS:

@@ -16,9 +16,9 @@ from eventsched.eventlog.port import Stored, StoredSnapshot
 from eventsched.runtime.effects.decision_names import OpenDecisions, OpenDecisionsSnapshot
 from eventsched.runtime.effects.event_drafts import Draft, EventDrafter, EventDrafterSnapshot
 from eventsched.runtime.snapshot_policy import (
+    APPLY_SECONDS,
     BYTE_SECONDS,
-    FOLD_SECONDS,
-    fold_seconds,
+    apply_seconds,
     is_readable,
     label,
 )
@@ -100,13 +100,13 @@ class FollowedStream:
 
     def count_records(self, records: int, size: int) -> None:
         """Adds records to the estimate of what follows the newest snapshot."""
-        self.seconds_since_snapshot += fold_seconds(records, size)
+        self.seconds_since_snapshot += apply_seconds(records, size)
 
     def due(self, head: Head, every: int) -> float:
         """How urgent a snapshot is. From 1 on it is made if no pod has to wait for it, from 2 on in
         any case. At 2 a start would have to apply ``2 * every`` records, or records for
-        FOLD_SECONDS, or as many as take as long as loading the snapshot itself."""
-        most = max(FOLD_SECONDS, self.snapshot_size * BYTE_SECONDS)
+        APPLY_SECONDS, or as many as take as long as loading the snapshot itself."""
+        most = max(APPLY_SECONDS, self.snapshot_size * BYTE_SECONDS)
         return max(
             (head.next - self.snapshot_position) / every, 2 * self.seconds_since_snapshot / most
         )

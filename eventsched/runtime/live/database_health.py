@@ -31,8 +31,8 @@ class DatabaseHealth:
         """Notes that it did not answer, or refused. True if the problem is new."""
         if self._since is None:
             self._since = self._clock()
-        is_news, self._reason = problem != self._reason, problem
-        return is_news
+        is_new, self._reason = problem != self._reason, problem
+        return is_new
 
     def answered(self) -> float | None:
         """Notes an answer. Returns how long (s) there was none; None if there was no problem."""

@@ -50,7 +50,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Room:
+class PreemptionPlan:
     """How preemption would make room: the node, the victims, the number of candidates, and the
     criterion that chose among them ("" if a custom plugin nominated the node)."""
 
@@ -76,7 +76,7 @@ class PlacementAnswer:
     ranked: tuple[Ranked, ...]
     refused: tuple[Refused, ...]
     message: str
-    room: Room | None = None
+    room: PreemptionPlan | None = None
     assigned: str = ""
 
     @property
@@ -203,14 +203,16 @@ def answer(engine: Engine, pod: Pod) -> PlacementAnswer:
     return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, message, room)
 
 
-def _room(result: PostFilterResult) -> Room | None:
+def _room(result: PostFilterResult) -> PreemptionPlan | None:
     if not result.nominated:
         return None
     preemption = result.preemption
     if not isinstance(preemption, Preemption):
-        return Room(result.nominated, (), 0, "")
+        return PreemptionPlan(result.nominated, (), 0, "")
     victims = tuple(victim.full_name for victim in preemption.victims)
-    return Room(result.nominated, victims, len(preemption.candidates), preemption.criterion)
+    return PreemptionPlan(
+        result.nominated, victims, len(preemption.candidates), preemption.criterion
+    )
 
 
 def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:

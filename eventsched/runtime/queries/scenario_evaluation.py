@@ -16,7 +16,7 @@ from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Verdict
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.cycle.cycle_keys import (
     KEY_EXCLUDED,
@@ -75,7 +75,7 @@ def _engine(scenario: Scenario, where: str, known: Mapping[str, type[Any]]) -> E
         configuration.load(scenario.config, source) if scenario.config else configuration.default()
     )
     configuration.refuse_extenders(loaded, source)
-    return assembled(loaded, source, known).engine(with_detail=False)
+    return assemble_loaded(loaded, source, known).engine(with_detail=False)
 
 
 def _cluster(scenario: Scenario, where: str) -> list[records.Stimulus]:

@@ -32,7 +32,7 @@ from eventsched.runtime.effects.committer import Committer
 from eventsched.runtime.simulation.repetition import repeating
 from eventsched.runtime.simulation.run_counters import RunCounters
 from eventsched.runtime.simulation.utilization import Meter
-from eventsched.runtime.snapshot_policy import BYTE_SECONDS, FOLD_SECONDS, label
+from eventsched.runtime.snapshot_policy import APPLY_SECONDS, BYTE_SECONDS, label
 from eventsched.scheduling.engine import Engine
 
 DEFAULT_SEED = "eventsched"
@@ -224,7 +224,7 @@ class Simulation:
     def _store_snapshot_when_due(self) -> None:
         is_many = self.engine.position - self.snapshot_position >= self._snapshot_every
         if self._store is not None and (
-            is_many or self._bytes_since_snapshot * BYTE_SECONDS >= FOLD_SECONDS
+            is_many or self._bytes_since_snapshot * BYTE_SECONDS >= APPLY_SECONDS
         ):
             self._commit()
             self._committer.wait()

@@ -7,7 +7,7 @@ import yaml
 
 from eventsched.domain.errors import InputError
 from eventsched.process import settings
-from eventsched.runtime.assembly import assembled, registry
+from eventsched.runtime.assembly import assemble_loaded, registry
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
 from tests.fuzz.choices import Choices
@@ -43,7 +43,7 @@ def fuzz_one(data: bytes) -> None:
     if checked.problems:
         return
     with suppress(InputError):
-        assembled(checked.configuration, SOURCE, _REGISTRY, text)
+        assemble_loaded(checked.configuration, SOURCE, _REGISTRY, text)
     document = completed(checked.configuration, checked.profiles)
     json.dumps(document, ensure_ascii=False).encode()
     again = check(yaml.safe_dump(document, allow_unicode=True), SOURCE, _REGISTRY)

@@ -22,7 +22,7 @@ from eventsched.domain.records import Prepare
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.replay import stream_replay
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from tests import volumes
@@ -204,7 +204,7 @@ def test_the_claims_of_ephemeral_volumes_are_deleted_with_the_pod(
 
 def test_a_run_with_volumes_replays() -> None:
     """All pods whose volumes exist or can be provisioned are placed."""
-    assembly = assembled(configuration.default(), "default", IN_TREE)
+    assembly = assemble_loaded(configuration.default(), "default", IN_TREE)
     source, log = volumes.load(), MemoryEventLog()
     cluster = InMemoryCluster(source.nodes, source.arrivals, objects=source.objects)
     run = Simulation(assembly, cluster, log)

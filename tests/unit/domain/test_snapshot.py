@@ -18,7 +18,7 @@ from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.eventlog.port import Stored
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Wait
@@ -66,7 +66,7 @@ profiles:
   plugins: {multiPoint: {enabled: [{name: Gang}, {name: FirstScheduledNode}]}}
 - schedulerName: second
 """
-PROFILES = assembled(
+PROFILES = assemble_loaded(
     configuration.load(CONFIGURATION, "test.yaml"), "test.yaml", {**IN_TREE, "Gang": Gang}
 ).profiles
 

@@ -19,7 +19,7 @@ from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import explain
 from eventsched.history.verify.verification import verify_file
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from tests.builders import SECOND, make_node, make_pod
@@ -33,7 +33,7 @@ def log() -> MemoryEventLog:
     low = [make_pod(f"low-{n}", memory=0, priority=n % 2, node_name=f"n{n % 2}") for n in range(8)]
     high = TracePod(make_pod("high", cpu=2000, memory=0, priority=9), 5 * SECOND)
     made = MemoryEventLog("s")
-    assembly = assembled(configuration.default(), "test.yaml", IN_TREE)
+    assembly = assemble_loaded(configuration.default(), "test.yaml", IN_TREE)
     Simulation(assembly, InMemoryCluster(nodes, [high], low), made).run()
     return made
 

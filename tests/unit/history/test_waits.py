@@ -14,7 +14,7 @@ from eventsched.history.explain.explanation import Step, explain
 from eventsched.history.explain.record_text import describe
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from tests import volumes
@@ -101,7 +101,7 @@ def test_permit_before_it() -> None:
 
 def test_explain_tells_of_it() -> None:
     """In the text, and in the object for programs."""
-    assembly = assembled(configuration.default(), "default", IN_TREE)
+    assembly = assemble_loaded(configuration.default(), "default", IN_TREE)
     source, log = volumes.load(), MemoryEventLog()
     cluster = InMemoryCluster(source.nodes, source.arrivals, objects=source.objects)
     Simulation(assembly, cluster, log).run()

@@ -111,10 +111,10 @@ def test_our_own_entry_points_are_the_in_tree_plugins() -> None:
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def assembled(tmp_path: Path, text: str, known: dict[str, type]) -> assembly.Assembly:
+def assemble_loaded(tmp_path: Path, text: str, known: dict[str, type]) -> assembly.Assembly:
     """What a configuration amounts to with these plugins."""
     loaded = configuration.load(HEAD + text, "config.yaml")
-    return assembly.assembled(loaded, "config.yaml", known)
+    return assembly.assemble_loaded(loaded, "config.yaml", known)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_arguments_without_effect_are_warned_about(
     tmp_path: Path, config: str, words: str | None
 ) -> None:
     text = f"profiles: [{{pluginConfig: [{config}]}}]\n"
-    warnings = assembled(tmp_path, text, IN_TREE).warnings
+    warnings = assemble_loaded(tmp_path, text, IN_TREE).warnings
     assert not warnings if words is None else words in warnings[0]
 
 
@@ -139,21 +139,21 @@ def test_arguments_of_a_missing_plugin_are_still_checked(tmp_path: Path) -> None
     good = (
         "profiles: [{pluginConfig: [{name: InterPodAffinity, args: {hardPodAffinityWeight: 5}}]}]"
     )
-    [warning] = assembled(tmp_path, good, known).warnings
+    [warning] = assemble_loaded(tmp_path, good, known).warnings
     assert warning.endswith("has no effect: this version does not have the plugin")
     with pytest.raises(InputError, match=r"args\.hardPodAffinityWeight: 101 is out of range"):
-        assembled(tmp_path, good.replace("5", "101"), known)
+        assemble_loaded(tmp_path, good.replace("5", "101"), known)
 
 
 def test_a_default_that_is_missing_is_left_out_but_cannot_be_enabled_by_name(
     tmp_path: Path,
 ) -> None:
     known = {name: plugin for name, plugin in IN_TREE.items() if name != "ImageLocality"}
-    profile = assembled(tmp_path, "", known).profiles["default-scheduler"]
+    profile = assemble_loaded(tmp_path, "", known).profiles["default-scheduler"]
     assert "ImageLocality" not in {plugin.name for plugin in profile.points["score"]}
     text = "profiles: [{plugins: {score: {enabled: [{name: ImageLocality}]}}}]"
     with pytest.raises(InputError, match=r"enabled\[0\]\.name: plugin ImageLocality is not avail"):
-        assembled(tmp_path, text, known)
+        assemble_loaded(tmp_path, text, known)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_default_that_is_missing_is_left_out_but_cannot_be_enabled_by_name(
 def test_a_profiles_percentage_of_nodes_overrides_the_global_one(
     tmp_path: Path, text: str, expected: int
 ) -> None:
-    profiles = assembled(tmp_path, text, IN_TREE).profiles
+    profiles = assemble_loaded(tmp_path, text, IN_TREE).profiles
     assert profiles["default-scheduler"].percentage == expected
 
 
@@ -178,7 +178,7 @@ def test_missing_nodes_that_plugins_name(tmp_path: Path) -> None:
     args = "pluginConfig: [{name: FixedNode, args: {nodeName: %s}}]"
     profile = f"{{schedulerName: %s, plugins: {{{named}}}, {args}}}"
     several = ", ".join(profile % each for each in (("a", "n1"), ("b", "n2"), ("c", "n2")))
-    found = assembled(tmp_path, f"profiles: [{several}]", IN_TREE)
+    found = assemble_loaded(tmp_path, f"profiles: [{several}]", IN_TREE)
     assert found.unknown_nodes({"n1"}) == [
         ("tonodename-scoring-plugin", "piworknode001"),
         ("FixedNode", "n2"),

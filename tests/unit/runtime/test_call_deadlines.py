@@ -13,7 +13,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.history.replay import stream_replay
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import Assembly, assembled
+from eventsched.runtime.assembly import Assembly, assemble_loaded
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
@@ -82,7 +82,7 @@ def _quick() -> Any:
 
 def assembly(guard: Guard | None = None) -> Assembly:
     loaded = configuration.load(CONFIG, "test.yaml")
-    return assembled(loaded, "test.yaml", {**IN_TREE, "Slow": Slow}, CONFIG, guard)
+    return assemble_loaded(loaded, "test.yaml", {**IN_TREE, "Slow": Slow}, CONFIG, guard)
 
 
 def engine(guard: Guard | None = None) -> Engine:

@@ -38,8 +38,8 @@ def test_large_records_make_a_snapshot_due_earlier() -> None:
     """The records since the newest snapshot never take longer to apply than was promised."""
     harness = LeaderHarness(snapshot_every=10_000)
     harness.commit_all(harness.lead(make_node()))
-    each = snapshot_policy.fold_seconds(1, MB)
-    most = int(snapshot_policy.FOLD_SECONDS / each)
+    each = snapshot_policy.apply_seconds(1, MB)
+    most = int(snapshot_policy.APPLY_SECONDS / each)
     found = [number for number, _ in stored_snapshots(harness, 2 * most)]
     assert found, "no snapshot was made"
     gaps = [after - before for before, after in zip([0, *found], found, strict=False)]
@@ -69,7 +69,7 @@ def test_a_large_state_is_stored_less_often() -> None:
     """No more is applied at a start than takes as long as loading the state."""
     followed_stream = new_followed_stream()
     followed_stream.count_records(
-        0, round(snapshot_policy.FOLD_SECONDS / snapshot_policy.BYTE_SECONDS)
+        0, round(snapshot_policy.APPLY_SECONDS / snapshot_policy.BYTE_SECONDS)
     )
     assert followed_stream.due(Head(0, b""), 10**9) == pytest.approx(2)
     followed_stream.snapshot_stored(0, 100 * MB)

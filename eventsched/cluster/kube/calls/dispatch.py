@@ -99,10 +99,10 @@ class RequestDispatcher:
             match request:
                 case WriteEvent():
                     async with self.gate.report():
-                        answer = await self._event_calls.announce(request)
+                        answer = await self._event_calls.write_event(request)
                 case PatchStatus():
                     async with self.gate.report():
-                        answer = await self._reports.report(request)
+                        answer = await self._reports.patch_status(request)
                 case WriteObject():
                     async with self.gate.urgent():
                         answer = await self._volumes.write(request)

@@ -68,7 +68,7 @@ class EventCalls:
         self._host = host
         self._series: dict[tuple[str, str], _Series] = {}
 
-    async def announce(self, request: WriteEvent) -> Reported | Unknown:
+    async def write_event(self, request: WriteEvent) -> Reported | Unknown:
         """Creates an Event, or counts a repeated failure. Raises UnansweredError."""
         if request.reason != _REPEATED_REASON:
             return await self._create(request)

@@ -1,6 +1,6 @@
 """Events about this process itself: on its pod, or on the Lease of its election outside a cluster.
 
-Upstream's recorder puts the events of the election on the Lease (client-go
+Upstream's recorder puts the Events of the election on the Lease (client-go
 tools/leaderelection/resourcelock). The pod is where people look first.
 """
 

@@ -36,7 +36,7 @@ class StatusCalls:
         self._pods = pods
         self._known: dict[str, _KnownStatus] = {}
 
-    async def report(self, request: PatchStatus) -> Reported | PodShown | PodAbsent | Unknown:
+    async def patch_status(self, request: PatchStatus) -> Reported | PodShown | PodAbsent | Unknown:
         """Writes the fields of a report that differ from the pod's. Raises UnansweredError."""
         known = self._known.pop(request.uid, None)
         if known is None or known.version != request.resource_version:

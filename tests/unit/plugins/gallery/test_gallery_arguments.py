@@ -5,7 +5,7 @@ import pytest
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.gallery import GALLERY
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
@@ -103,12 +103,12 @@ def test_arguments_that_do_not_fit(name: str, args: str, told: str) -> None:
     if name == "ImportanceSort":
         text = text.replace("multiPoint: {", "queueSort: {disabled: [{name: '*'}], ")
     with pytest.raises(InputError) as refused:
-        assembled(configuration.load(text, "c.yaml"), "c.yaml", IN_TREE)
+        assemble_loaded(configuration.load(text, "c.yaml"), "c.yaml", IN_TREE)
     assert told in str(refused.value)
 
 
 def test_none_of_them_runs_by_default() -> None:
     """They have to be enabled."""
-    running = assembled(configuration.default(), "c.yaml", IN_TREE).sources
+    running = assemble_loaded(configuration.default(), "c.yaml", IN_TREE).sources
     assert not running.keys() & {plugin.name for plugin in GALLERY}
     assert len({plugin.name for plugin in GALLERY}) == len(GALLERY)

@@ -10,7 +10,7 @@ from eventsched.domain.records import SamplesTaken
 from eventsched.domain.records.verdicts import Normalization, ScoreColumn
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic, NetworkTrafficArgs
-from eventsched.runtime.assembly import assembled
+from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
 from eventsched.testing import typed
@@ -170,7 +170,7 @@ def configured(*args: str) -> Any:
     """An assembly of profiles with these arguments."""
     profiles = [PROFILE.format(name=f"s{n}", args=each) for n, each in enumerate(args)]
     loaded = configuration.load(HEAD + "".join(profiles), "c.yaml")
-    return assembled(loaded, "c.yaml", IN_TREE)
+    return assemble_loaded(loaded, "c.yaml", IN_TREE)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_the_arguments_are_needed() -> None:
     """A profile without them is refused as well."""
     text = HEAD + "- plugins: {score: {enabled: [{name: NetworkTraffic}]}}\n"
     with pytest.raises(InputError, match="prometheusAddress"):
-        assembled(configuration.load(text, "c.yaml"), "c.yaml", IN_TREE)
+        assemble_loaded(configuration.load(text, "c.yaml"), "c.yaml", IN_TREE)
 
 
 def test_profiles_share_a_source_or_have_one_each() -> None:

@@ -10,7 +10,7 @@ from eventsched.domain.records import Record
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Stored
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import Assembly, assembled
+from eventsched.runtime.assembly import Assembly, assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
@@ -34,7 +34,7 @@ HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigu
 def assembly(profile: str) -> Assembly:
     """A profile's plugins, fresh."""
     loaded = configuration.load(HEADER + PROFILES[profile], "test.yaml")
-    return assembled(loaded, "test.yaml", IN_TREE)
+    return assemble_loaded(loaded, "test.yaml", IN_TREE)
 
 
 def simulated(text: str, profile: str, until: int | None = None) -> tuple[Simulation, Engine]:

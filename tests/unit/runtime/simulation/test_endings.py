@@ -11,7 +11,7 @@ from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain.objects import Pod
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import assemble, assembled
+from eventsched.runtime.assembly import assemble, assemble_loaded
 from eventsched.runtime.simulation import simulation as simulating
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.repetition import REPEATS
@@ -47,7 +47,7 @@ def test_a_run_with_a_pod_that_always_fails_after_it_had_a_node(
     monkeypatch.setattr(simulating, "MAX_ERRORS_IN_A_ROW", 12)
     known = {**IN_TREE, Unwilling.name: Unwilling}
     read = configuration.load(CONFIGURATION, "test.yaml")
-    assembly = assembled(read, "test.yaml", known, CONFIGURATION)
+    assembly = assemble_loaded(read, "test.yaml", known, CONFIGURATION)
     others = [TracePod(make_pod(f"p{n}"), arrives_at=n * 60 * SECOND) for n in range(9)]
     pods = [TracePod(make_pod("bad"), arrives_at=0), *others]
     cluster = InMemoryCluster([make_node(cpu=64_000, memory=64 * GIB)], pods)
@@ -84,7 +84,7 @@ def run_of(plugin: type, *pods: TracePod, nodes: int = 1) -> tuple[Simulation, M
     """A simulation with that plugin."""
     text = CONFIGURATION.replace("Unwilling", plugin.name)  # type: ignore[attr-defined]
     known = {**IN_TREE, plugin.name: plugin}  # type: ignore[attr-defined]
-    assembly = assembled(configuration.load(text, "test.yaml"), "test.yaml", known, text)
+    assembly = assemble_loaded(configuration.load(text, "test.yaml"), "test.yaml", known, text)
     there = [make_node(f"n{n}", cpu=64_000, memory=64 * GIB) for n in range(nodes)]
     log = MemoryEventLog()
     return Simulation(assembly, InMemoryCluster(there, pods), log), log

@@ -23,7 +23,7 @@ from eventsched.eventlog.chain import Head
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
 from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import Assembly, assembled
+from eventsched.runtime.assembly import Assembly, assemble_loaded
 from eventsched.runtime.simulation import simulation as simulating
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.resumption import SnapshotError, new_or_resumed, resume
@@ -151,7 +151,7 @@ def assembly_of(*plugins: type[Any], text: str = "") -> Assembly:
         f"profiles: [{{plugins: {{multiPoint: {{enabled: [{enabled}]}}}}}}]\n"
     )
     known = {**IN_TREE, **{each.name: each for each in plugins}}
-    return assembled(configuration.load(text, "test.yaml"), "test.yaml", known, text)
+    return assemble_loaded(configuration.load(text, "test.yaml"), "test.yaml", known, text)
 
 
 def load(text: str) -> Source:
