@@ -1,6 +1,6 @@
-"""An API server in memory: namespaces, nodes and pods with resourceVersions, the binding subresource
-with its preconditions, statuses and events, consistent reads, and the history that watches are
-served from."""
+"""An API server in memory: namespaces, nodes and pods with resourceVersions, the binding
+subresource with its preconditions, statuses and Events, consistent reads, and the history that
+watches are served from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
