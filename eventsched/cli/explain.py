@@ -45,7 +45,7 @@ def add_to(commands: Any) -> None:
         "--attempt", type=int, metavar="N", help="the attempt to explain (default: the last one)"
     )
     parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
-    parser.add_argument("--full", action="store_true", help="fold and leave out nothing")
+    parser.add_argument("--full", action="store_true", help="show everything")
     add_database_options(parser)
     parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")

@@ -79,7 +79,7 @@ def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader |
             engine_of_term=lambda began: _assembled(began, log.stream, options.plugin).engine(),
         )
     else:
-        done = stream_replay.fold(assembly.engine(), log, options.until, snapshot, end=end)
+        done = stream_replay.rebuild(assembly.engine(), log, options.until, snapshot, end=end)
     seconds = time.perf_counter() - started
     if options.output == "json":
         print(json.dumps(_as_json(options, log.stream, done, seconds)))

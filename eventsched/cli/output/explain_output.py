@@ -14,9 +14,9 @@ from eventsched.history.explain.explanation import (
     NodeScore,
     Step,
 )
-from eventsched.history.explain.folding import FoldedRounds, fold_rounds
 from eventsched.history.explain.preemption_explanation import PreemptionExplanation
 from eventsched.history.explain.record_text import CRITERIA
+from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
 from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 
@@ -24,14 +24,14 @@ from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False) -> str:
     """The pod's state, its history in order, and for the explained attempt the reasons for and
     against nodes. ``now`` (µs) is the time that distances refer to; lines are wrapped to ``width``
-    characters (0: not at all); repetition is folded unless ``full``."""
+    characters (0: not at all); repeated attempts are merged unless ``full``."""
     pod = explained.pod
     lines = [filled(line, width) for line in headline_text(explained, now)]
     lines += ["", f"uid {pod.uid}, stream {explained.stream}"]
     if explained.older:
         places = ", ".join(f"{pod.uid} (position {pod.position})" for pod in explained.older)
         lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
-    steps = explained.steps if full else fold_rounds(explained.steps)
+    steps = explained.steps if full else merge_repeated(explained.steps)
     rows = [_row(step) for step in steps]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
     lines += ["", table(header, rows, width=width)]
@@ -45,11 +45,11 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     return "\n".join(lines + choice + victims)
 
 
-def _row(step: Step | FoldedRounds) -> tuple[str, int, str]:
-    if not isinstance(step, FoldedRounds):
+def _row(step: Step | RepeatedAttempts) -> tuple[str, int, str]:
+    if not isinstance(step, RepeatedAttempts):
         return moment(step.at), step.position, _step(step)
     woken = ", ".join(f"{cause} x{count}" if count > 1 else cause for cause, count in step.woken)
-    numbers = f"attempts {step.first} to {step.last}" if step.rounds > 1 else f"{step.first}"
+    numbers = f"attempts {step.first} to {step.last}" if step.count > 1 else f"{step.first}"
     text = f"{numbers}: the same, since {moment(step.begin)}; brought back by {woken}"
     return moment(step.end), step.position, text
 

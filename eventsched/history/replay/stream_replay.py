@@ -1,4 +1,4 @@
-"""Replays a stream: ``fold`` applies its records, ``verify`` makes every decision again.
+"""Replays a stream: ``rebuild`` applies its records, ``verify`` makes every decision again.
 
 ``verify`` gives a fresh engine only the logged stimuli and compares the engine's events with the
 logged ones, byte for byte. The first difference ends the replay and is reported with its plugin and
@@ -73,7 +73,7 @@ class ReplayResult:
 Progress = Callable[[ReplayResult], None]
 
 
-def fold(
+def rebuild(
     engine: Engine,
     log: StoredLog,
     until: int | None = None,
@@ -114,7 +114,7 @@ def verify(
 ) -> ReplayResult:
     """Makes every decision again, up to the first difference. ``make_engine`` makes an engine with
     the configuration and plugins that the stream began with, ``engine_of_term`` one for a term with
-    others. The other parameters are those of ``fold``."""
+    others. The other parameters are those of ``rebuild``."""
     return _DecisionReplay(make_engine, log, until, engine_of_term).run(snapshot, progress, end)
 
 

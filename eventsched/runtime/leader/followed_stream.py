@@ -57,7 +57,7 @@ _mark_decoder = msgspec.json.Decoder(BatchMark | None)
 
 
 class FollowedStream:
-    """What a replica has followed of a stream that another one writes. A term begins with it
+    """A replica's copy of a stream that another one writes. A term begins with it
     (leader.py); from then on it belongs to the leader."""
 
     def __init__(self, make_engine: Callable[[], Engine], stream: str) -> None:

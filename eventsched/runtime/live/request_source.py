@@ -46,10 +46,10 @@ async def pass_on_requests(
         if not leader.accepts_stimuli:
             continue
         try:
-            requests = await worker.call(queue.requests)
+            forgets = await worker.call(queue.requests)
         except UnavailableError:
             continue
-        for request in requests:
-            if request.request not in passed:
-                leader.submit(request)
-        passed = {request.request for request in requests}
+        for forget in forgets:
+            if forget.request not in passed:
+                leader.submit(forget)
+        passed = {forget.request for forget in forgets}

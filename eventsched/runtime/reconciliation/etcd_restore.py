@@ -33,7 +33,7 @@ class EtcdRestoreDetector:
 
     def shows(self, listings: Sequence[Listing], since: int | None) -> bool:
         """Whether lists show a restore. Call before the lists are taken in. ``since`` is that of
-        ``Relisted``; None if they were requested after all doubts arose."""
+        ``Relisted``; None if the lists were requested after the doubts arose."""
         doubtful = {
             resource_and_key(seen)
             for listing in listings

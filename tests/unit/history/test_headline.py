@@ -1,4 +1,4 @@
-"""What ``explain`` begins with, and how repetition is folded: from records alone."""
+"""What ``explain`` begins with, and how repeated attempts are merged: from records alone."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from eventsched.domain.records.extender_questions import ExtenderAnswered, Exten
 from eventsched.domain.records.extender_replies import ExtenderInquired
 from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
-from eventsched.history.explain.folding import ALIKE, FoldedRounds, fold_rounds
 from eventsched.history.explain.record_text import describe as text_of
 from eventsched.history.explain.remedies import remedy
+from eventsched.history.explain.repeated_attempts import ALIKE, RepeatedAttempts, merge_repeated
 from tests.builders import SECOND, make_pod
 
 BEGIN = 1_800_000_000 * SECOND
@@ -150,9 +150,9 @@ def rounds(*messages: str) -> list[Step]:
 def test_attempts_that_ended_alike_are_one_line() -> None:
     """The first is shown in full, and what led to the attempt that ended otherwise."""
     steps = rounds("full", "full", "full", "full", "other")
-    found = fold_rounds(steps)
-    [line] = [each for each in found if isinstance(each, FoldedRounds)]
-    assert (line.first, line.last, line.rounds) == (2, 4, 3)
+    found = merge_repeated(steps)
+    [line] = [each for each in found if isinstance(each, RepeatedAttempts)]
+    assert (line.first, line.last, line.count) == (2, 4, 3)
     assert (line.begin, line.end) == (BEGIN + 2 * SECOND, BEGIN + 4 * SECOND)
     assert line.woken == (("AssignedPodDelete", 3),)
     kept = [each.record for each in found if isinstance(each, Step)]
@@ -164,15 +164,15 @@ def test_attempts_that_ended_alike_are_one_line() -> None:
 @pytest.mark.parametrize("messages", [("a", "b", "a", "b"), ("a",) * (ALIKE - 1), ()])
 def test_what_differs_stands_in_full(messages: tuple[str, ...]) -> None:
     steps = rounds(*messages)
-    assert fold_rounds(steps) == steps
+    assert merge_repeated(steps) == steps
 
 
-def test_an_update_between_two_attempts_is_not_folded() -> None:
+def test_an_update_between_two_attempts_is_not_merged() -> None:
     happened: list[tuple[int, Record]] = [(0, added())]
     for number in range(1, 5):
         happened += [(number, tried(number)), (number, records.PodUpdated(pod=make_pod()))]
     steps = list(told(*happened).steps)
-    assert fold_rounds(steps) == steps
+    assert merge_repeated(steps) == steps
 
 
 def test_tables_keep_to_the_width() -> None:

@@ -1,6 +1,6 @@
-"""Folds repeated rounds in a pod's steps: rounds that ended in the same way become one line.
+"""Merges repeated attempts in a pod's steps: those that ended in the same way become one line.
 
-A round is an attempt and what followed from it, up to the next attempt. Rounds are alike if their
+An attempt counts here with what followed from it, up to the next one. Attempts are alike if their
 results are equal. What woke the pod may differ; it is counted.
 """
 
@@ -23,65 +23,65 @@ _OWN = frozenset(
 )
 """Causes of moves after a failure that are due to the pod itself or to its backoff."""
 ALIKE = 3
-"""The number of equal consecutive rounds from which on they are folded; fewer are shown in full."""
+"""The least number of equal attempts in a row that are merged."""
 
 
 @dataclass(frozen=True)
-class FoldedRounds:
-    """``rounds`` rounds that ended like the one before them: attempts ``first`` to ``last``, from
+class RepeatedAttempts:
+    """``count`` attempts that ended like the one before them: numbers ``first`` to ``last``, from
     ``begin`` to ``end`` (µs). ``position`` is that of the last decision; ``woken`` counts the
-    causes that brought the pod back to each round."""
+    causes that brought the pod back to each attempt."""
 
     first: int
     last: int
-    rounds: int
+    count: int
     begin: int
     end: int
     position: int
     woken: tuple[tuple[str, int], ...]
 
 
-def fold_rounds(steps: Sequence[Step]) -> list[Step | FoldedRounds]:
-    """The steps in order. Of ALIKE or more equal rounds the first is complete, the others are one
-    FoldedRounds."""
-    rounds: list[list[Step]] = [[]]
+def merge_repeated(steps: Sequence[Step]) -> list[Step | RepeatedAttempts]:
+    """The steps in order. Of ALIKE or more equal attempts the first is complete, the others are one
+    RepeatedAttempts."""
+    attempts: list[list[Step]] = [[]]
     for step in steps:
         if isinstance(step.record, PodDecided):
-            rounds.append([])
-        rounds[-1].append(step)
-    folded: list[Step | FoldedRounds] = [*rounds[0]]
+            attempts.append([])
+        attempts[-1].append(step)
+    merged: list[Step | RepeatedAttempts] = [*attempts[0]]
     begin = 1
-    while begin < len(rounds):
+    while begin < len(attempts):
         end = begin + 1
-        result = _result_of(rounds[begin])
-        while result is not None and end < len(rounds) and _result_of(rounds[end]) == result:
+        result = _result_of(attempts[begin])
+        while result is not None and end < len(attempts) and _result_of(attempts[end]) == result:
             end += 1
-        folded += rounds[begin]
+        merged += attempts[begin]
         if end - begin >= ALIKE:
-            folded.append(_fold(rounds[begin:end]))
-            # The moves after the last round show what led to the next one, which ended differently.
-            folded += [step for step in rounds[end - 1][1:] if isinstance(step.record, PodQueued)]
+            merged.append(_merge(attempts[begin:end]))
+            # The moves after the last one show what led to the next attempt, which ended otherwise.
+            merged += [step for step in attempts[end - 1][1:] if isinstance(step.record, PodQueued)]
         else:
-            folded += [step for steps in rounds[begin + 1 : end] for step in steps]
+            merged += [step for steps in attempts[begin + 1 : end] for step in steps]
         begin = end
-    return folded
+    return merged
 
 
-def _fold(alike: Sequence[Sequence[Step]]) -> FoldedRounds:
-    """All of these rounds but the first."""
+def _merge(alike: Sequence[Sequence[Step]]) -> RepeatedAttempts:
+    """All of these attempts but the first."""
     decided = [steps[0] for steps in alike[1:]]
     woken = Counter(_cause_of_return(steps) for steps in alike[:-1])
     first, last = decided[0].record, decided[-1].record
     assert isinstance(first, PodDecided)
     assert isinstance(last, PodDecided)
-    return FoldedRounds(
+    return RepeatedAttempts(
         first.attempt, last.attempt, len(decided), decided[0].at, decided[-1].at,
         decided[-1].position, tuple(woken.most_common()),
     )  # fmt: skip
 
 
 def _cause_of_return(steps: Sequence[Step]) -> str:
-    """The cause of the pod's return after a round; a change counts before the end of its
+    """The cause of the pod's return after an attempt; a change counts before the end of its
     backoff."""
     moves = [step.record for step in steps if isinstance(step.record, PodQueued)]
     causes = [move.cause for move in moves if move.cause not in _OWN]
@@ -89,7 +89,7 @@ def _cause_of_return(steps: Sequence[Step]) -> str:
 
 
 def _result_of(steps: Sequence[Step]) -> tuple[object, ...] | None:
-    """The result of a round, for comparison; None if it has a record that must not be folded."""
+    """The result of an attempt, for comparison; None if it has a record that must not be merged."""
     result: list[object] = []
     for step in steps:
         match step.record:
