@@ -100,8 +100,8 @@ class HintCheck:
         changes = self._changes(record, before)
         updated_uid = record.pod.uid if isinstance(record, records.PodUpdated) else ""
         for uid in list(self._followed) if changes else ():
-            state = self._state.pods.get(uid)
-            if state is None or state.row >= 0:
+            pod_state = self._state.pods.get(uid)
+            if pod_state is None or pod_state.row >= 0:
                 del self._followed[uid]
                 continue
             # An update of a pending pod concerns only that pod.
@@ -111,7 +111,7 @@ class HintCheck:
                 if uid == updated_uid or change.event is not ClusterEvent.POD_UPDATE
             ]
             if own_changes:
-                self._compare(state.pod, own_changes, position)
+                self._compare(pod_state.pod, own_changes, position)
 
     def memory_changed(self, position: int) -> None:
         """Compares after a change of the plugin's own memory."""
@@ -198,14 +198,14 @@ class HintCheck:
         return []
 
     def _assigned(self, uid: str) -> Change:
-        state = self._state.pods[uid]
-        return Change(ClusterEvent.ASSIGNED_POD_ADD, self._view(state.row), pod=state.pod)
+        pod_state = self._state.pods[uid]
+        return Change(ClusterEvent.ASSIGNED_POD_ADD, self._view(pod_state.row), pod=pod_state.pod)
 
     def _pod_updated(self, record: records.PodUpdated, before: StateBefore) -> list[Change]:
-        state = self._state.pods[record.pod.uid]
-        if state.row < 0:
+        pod_state = self._state.pods[record.pod.uid]
+        if pod_state.row < 0:
             view = self._view(-1)
-            return [Change(ClusterEvent.POD_UPDATE, view, pod=state.pod, old_pod=before.pod)]
+            return [Change(ClusterEvent.POD_UPDATE, view, pod=pod_state.pod, old_pod=before.pod)]
         is_new = before.row < 0
         event = ClusterEvent.ASSIGNED_POD_ADD if is_new else ClusterEvent.ASSIGNED_POD_UPDATE
-        return [Change(event, self._view(state.row), pod=state.pod, old_pod=before.pod)]
+        return [Change(event, self._view(pod_state.row), pod=pod_state.pod, old_pod=before.pod)]

@@ -80,8 +80,8 @@ class PluginDriver:
         """The answers of all methods, in the order of an attempt, and the cycle that they used.
         ``node`` is the node that the history chose for the pod, or ""."""
         cycle, answers = self._cycle(pod), Answers()
-        state = self.state.pods[pod.uid]
-        queued = QueuedPod(pod, state.since, state.attempts)
+        pod_state = self.state.pods[pod.uid]
+        queued = QueuedPod(pod, pod_state.since, pod_state.attempts)
         self._call("pre_enqueue", answers, pod)
         if hasattr(self.plugin, "sort_key"):
             self._record("sort_key", answers, lambda: self.plugin.sort_key(queued))

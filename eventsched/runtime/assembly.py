@@ -38,7 +38,7 @@ from eventsched.scheduling.framework.call_guard import Guard
 from eventsched.scheduling.framework.per_node_plugins import adapted
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.framework.sampling import Sampling, wanted
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 from eventsched.signals import Terminated
 
 ENTRY_POINTS = "eventsched.plugins"

@@ -117,7 +117,9 @@ class Logbook:
     def waiting(self) -> list[Pod]:
         """This scheduler's pods without a node and without a decision, in the order in which they
         came."""
-        queued = (state.pod for state in self.state.pods.values() if state.queue is not None)
+        queued = (
+            pod_state.pod for pod_state in self.state.pods.values() if pod_state.queue is not None
+        )
         return [pod for pod in queued if not pod.deleting and not pod.gates]
 
     def draw(self, pod: Pod) -> int:

@@ -29,8 +29,8 @@ from eventsched.scheduling.overcommitment import overcommitted, overcommitted_re
 from eventsched.scheduling.preemption.nomination_step import is_awaited
 from eventsched.scheduling.queueing.engine_step import EngineStep
 from eventsched.scheduling.queueing.node_events import node_events
-from eventsched.scheduling.queueing.queue import Backoff
-from eventsched.scheduling.queueing.requeueing import Requeueing
+from eventsched.scheduling.queueing.queue_index import Backoff
+from eventsched.scheduling.queueing.scheduling_queue import SchedulingQueue
 from eventsched.scheduling.scheduling_cycle import SchedulingCycle
 from eventsched.scheduling.seen_stimuli import as_seen, is_no_change
 
@@ -52,12 +52,16 @@ class Engine:
         recording."""
         self._step = EngineStep(profiles, extenders)
         self._classes = classes or ClassCache()
-        self._requeueing = Requeueing(self._step, backoff or Backoff())
-        self._binding = Binding(self._step, self._requeueing)
+        self._scheduling_queue = SchedulingQueue(self._step, backoff or Backoff())
+        self._binding = Binding(self._step, self._scheduling_queue)
         self._overruns = DeadlineOverruns(self._step)
         self._extender_server = ExtenderServer(self._step, self._classes)
         self._scheduling_cycle = SchedulingCycle(
-            self._step, self._requeueing, self._binding, self._classes, with_detail=with_detail
+            self._step,
+            self._scheduling_queue,
+            self._binding,
+            self._classes,
+            with_detail=with_detail,
         )
 
     @property
@@ -139,7 +143,7 @@ class Engine:
     def gate(self, pod: Pod) -> Status | None:
         """The status of the PreEnqueue plugin that keeps a pod out of the active queue, if any.
         Raises KeyError if no profile has the pod's schedulerName."""
-        gate = self._requeueing.gate(self._step.profiles[pod.scheduler_name], pod)
+        gate = self._scheduling_queue.gate(self._step.profiles[pod.scheduler_name], pod)
         return None if gate is None else gate[1]
 
     def apply(self, logged: Logged) -> None:
@@ -220,12 +224,12 @@ class Engine:
             case records.ExtenderInquired():
                 self._extender_server.reply(stimulus)
             case records.SamplesTaken():
-                self._requeueing.samples_taken(stimulus.source)
+                self._scheduling_queue.samples_taken(stimulus.source)
             case records.TimePassed():
                 self._binding.expire_waits()
-                self._requeueing.move_due_pods()
+                self._scheduling_queue.move_due_pods()
             case records.TermBegan() if stimulus.engine:
-                self._requeueing.reconfigured()
+                self._scheduling_queue.reconfigured()
                 self._binding.reconfigured()
 
     def _forget(self, forgotten: records.MemoryForgotten) -> None:
@@ -233,35 +237,35 @@ class Engine:
         plugin, key = forgotten.plugin, forgotten.key
         if key in self.state.memory.get(plugin, ()):
             self._step.emit(records.MemoryChanged(plugin=plugin, key=key))
-            self._requeueing.memory_changed(plugin, ClusterEvent.MEMORY_FORGOTTEN)
+            self._scheduling_queue.memory_changed(plugin, ClusterEvent.MEMORY_FORGOTTEN)
 
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
         before = self._excess(added.pod.node_name)
         self._step.record(added, at)
         self._compare_room(added.pod.node_name, before, added.pod.uid)
-        state = self.state.pods[added.pod.uid]
-        if state.bound:
+        pod_state = self.state.pods[added.pod.uid]
+        if pod_state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
-        elif self._step.profile(state) is not None:
-            self._requeueing.enqueue(state, MoveCause.POD_ADD)
+        elif self._step.profile(pod_state) is not None:
+            self._scheduling_queue.add(pod_state, MoveCause.POD_ADD)
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:
-        state = self.state.pods[updated.pod.uid]
-        old, was_bound = state.pod, state.bound
+        pod_state = self.state.pods[updated.pod.uid]
+        old, was_bound = pod_state.pod, pod_state.bound
         nominated = self.state.preemptions.node(old.uid)
         reservation = self.state.reservations.get(updated.pod.uid)
         before = self._excess(updated.pod.node_name)
         self._step.record(updated, at)
         self._compare_room(updated.pod.node_name, before, old.uid)
-        if reservation is not None and state.bound:
-            self._reserved_pod_bound(state, reservation)
-        if state.bound:
+        if reservation is not None and pod_state.bound:
+            self._reserved_pod_bound(pod_state, reservation)
+        if pod_state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
             self._assigned_pod_changed(event, updated.pod, old)
-        elif state.queue is not None:
-            self._requeueing.pod_updated(state, old)
+        elif pod_state.queue is not None:
+            self._scheduling_queue.pod_updated(pod_state, old)
         if nominated and nominated != self.state.preemptions.node(old.uid):
-            self._requeueing.nomination_ended(old, nominated)
+            self._scheduling_queue.nomination_ended(old, nominated)
 
     def _excess(self, node: str) -> frozenset[str]:
         return overcommitted_resources(self.state.nodes, node) if node else frozenset()
@@ -272,34 +276,36 @@ class Engine:
         if event is not None:
             self._step.emit(event)
 
-    def _reserved_pod_bound(self, state: PodState, reservation: Reservation) -> None:
+    def _reserved_pod_bound(self, pod_state: PodState, reservation: Reservation) -> None:
         """The cluster shows a reserved pod on a node before the outcome of our bind is known:
         either our bind succeeded, or another scheduler was faster."""
-        if reservation.node == state.pod.node_name and reservation.intended:
+        if reservation.node == pod_state.pod.node_name and reservation.intended:
             self._binding.bind_ended(
-                records.BindSucceeded(uid=state.pod.uid, node=reservation.node)
+                records.BindSucceeded(uid=pod_state.pod.uid, node=reservation.node)
             )
             return
-        self._binding.pod_gone(state, reservation)
-        if reservation.node != state.pod.node_name:
-            self._requeueing.wake(
+        self._binding.pod_gone(pod_state, reservation)
+        if reservation.node != pod_state.pod.node_name:
+            self._scheduling_queue.wake(
                 [ClusterEvent.ASSIGNED_POD_DELETE],
                 row=self.state.nodes.rows.get(reservation.node),
-                pod=state.pod,
+                pod=pod_state.pod,
             )
 
     def _pod_deleted(self, deleted: records.PodDeleted, at: int) -> None:
-        state = self.state.pods[deleted.uid]
-        row = state.row
+        pod_state = self.state.pods[deleted.uid]
+        row = pod_state.row
         reservation = self.state.reservations.get(deleted.uid)
         nominated = self.state.preemptions.node(deleted.uid)
         self._step.record(deleted, at)
         if nominated:
-            self._requeueing.nomination_ended(state.pod, nominated)
+            self._scheduling_queue.nomination_ended(pod_state.pod, nominated)
         if reservation is not None:
-            self._binding.pod_gone(state, reservation)
+            self._binding.pod_gone(pod_state, reservation)
         if row >= 0:
-            self._requeueing.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=state.pod)
+            self._scheduling_queue.wake(
+                [ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod_state.pod
+            )
             self._room_made(self.state.nodes.names[row], ClusterEvent.ASSIGNED_POD_DELETE)
 
     def _room_made(self, node: str, event: ClusterEvent) -> None:
@@ -308,9 +314,11 @@ class Engine:
         them. (Upstream wakes them for any deleted pod.)"""
         nominated = self.state.preemptions.on(node)
         for uid in sorted(nominated):
-            state = self.state.pods[uid]
-            if state.queue is Queue.UNSCHEDULABLE and not is_awaited(self.state, state.pod, node):
-                self._requeueing.move_to_active_or_backoff(state, event)
+            pod_state = self.state.pods[uid]
+            if pod_state.queue is Queue.UNSCHEDULABLE and not is_awaited(
+                self.state, pod_state.pod, node
+            ):
+                self._scheduling_queue.move_to_active_or_backoff(pod_state, event)
 
     def _eviction_ended(
         self, outcome: records.EvictionSucceeded | records.EvictionFailed, at: int
@@ -319,19 +327,21 @@ class Engine:
         evictions may be refused forever. (Upstream activates it at once: executor.go
         prepareCandidateAsync.)"""
         eviction = self.state.preemptions.evicting.get(outcome.uid)
-        state = self.state.pods.get(outcome.uid)
-        old = state.pod if state is not None else None
+        pod_state = self.state.pods.get(outcome.uid)
+        old = pod_state.pod if pod_state is not None else None
         self._step.record(outcome, at)
         if isinstance(outcome, records.EvictionFailed):
             waiting = self.state.preemptions.on(eviction.node) if eviction is not None else {}
             for uid in list(waiting):
-                self._requeueing.eviction_failed(self.state.pods[uid], MoveCause.EVICTION_FAILED)
-        elif state is not None and state.bound and state.pod is not old:
-            self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_UPDATE, state.pod, old)
+                self._scheduling_queue.eviction_failed(
+                    self.state.pods[uid], MoveCause.EVICTION_FAILED
+                )
+        elif pod_state is not None and pod_state.bound and pod_state.pod is not old:
+            self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_UPDATE, pod_state.pod, old)
 
     def _assigned_pod_changed(self, event: ClusterEvent, pod: Pod, old: Pod | None = None) -> None:
         row = self.state.nodes.rows.get(pod.node_name)
-        self._requeueing.wake([event], row=row, pod=pod, old_pod=old)
+        self._scheduling_queue.wake([event], row=row, pod=pod, old_pod=old)
 
     def _node_changed(
         self, stimulus: records.NodeAdded | records.NodeUpdated | records.NodeDeleted, at: int
@@ -345,7 +355,7 @@ class Engine:
         before = self._excess(name)
         self._step.record(stimulus, at)
         self._compare_room(name, before, "")
-        self._requeueing.wake(events, row=nodes.rows.get(name), node=node, old=old)
+        self._scheduling_queue.wake(events, row=nodes.rows.get(name), node=node, old=old)
         if node is None:
             self._binding.node_gone(name)
             self._room_made(name, ClusterEvent.NODE_DELETE)
@@ -363,7 +373,7 @@ class Engine:
             kind = TYPES[stimulus.type]
             old = self.state.registry.get(kind, stimulus.name, stimulus.namespace)
         self._step.record(stimulus, at)
-        self._requeueing.object_changed(old, new)
+        self._scheduling_queue.object_changed(old, new)
         changed = new or old
         if changed is not None:
             self._binding.object_changed(key_of(changed))

@@ -27,7 +27,7 @@ from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.preemption.nomination_step import GIVEN_UP, NominationStep, nominated_row
 from eventsched.scheduling.preemption.postfilter import post_filter
 from eventsched.scheduling.queueing.engine_step import EngineStep
-from eventsched.scheduling.queueing.requeueing import Requeueing
+from eventsched.scheduling.queueing.scheduling_queue import SchedulingQueue
 
 NO_NODES = "no nodes available to schedule pods"
 """Upstream: schedule_one.go ErrNoNodesAvailable."""
@@ -105,32 +105,32 @@ class SchedulingCycle:
     def __init__(
         self,
         step: EngineStep,
-        requeueing: Requeueing,
+        scheduling_queue: SchedulingQueue,
         binding: Binding,
         classes: ClassCache,
         *,
         with_detail: bool,
     ) -> None:
         self._step = step
-        self._requeueing = requeueing
+        self._scheduling_queue = scheduling_queue
         self._binding = binding
         self._classes = classes
         self._with_detail = with_detail
-        self._nominations = NominationStep(step, requeueing, binding, with_detail=with_detail)
+        self._nominations = NominationStep(step, scheduling_queue, binding, with_detail=with_detail)
 
     def run(self, uid: str) -> None:
         """One attempt, from the verdicts to the intent to bind or back to a queue."""
-        state = self._step.state.pods[uid]
-        profile = self._step.profile(state)
-        cycle = self._step.cycle(state.attempts + 1)
-        if profile is None or state.pod.deleting:
-            self._skip(state, cycle.attempt, is_ours=profile is not None)
+        pod_state = self._step.state.pods[uid]
+        profile = self._step.profile(pod_state)
+        cycle = self._step.cycle(pod_state.attempts + 1)
+        if profile is None or pod_state.pod.deleting:
+            self._skip(pod_state, cycle.attempt, is_ours=profile is not None)
             return
-        attempt = Attempt(state, profile, cycle)
+        attempt = Attempt(pod_state, profile, cycle)
         scheduler_state = self._step.state
         budget = scheduler_state.work_budget
         if budget and (
-            message := over_budget_message(state.pod, scheduler_state.nodes.live, budget)
+            message := over_budget_message(pod_state.pod, scheduler_state.nodes.live, budget)
         ):
             self._over_budget(attempt, message)
             return
@@ -141,22 +141,22 @@ class SchedulingCycle:
         except Exception as bug:  # noqa: BLE001 - our own fault must not stop all other pods
             if not attempt.is_logged:
                 self._fail(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
-            elif state.queue is None and uid not in self._step.state.reservations:
-                self._requeueing.back_off_or_park(state, "")
+            elif pod_state.queue is None and uid not in self._step.state.reservations:
+                self._scheduling_queue.back_off_or_park(pod_state, "")
 
-    def _skip(self, state: PodState, attempt: int, *, is_ours: bool) -> None:
+    def _skip(self, pod_state: PodState, attempt: int, *, is_ours: bool) -> None:
         """Removes a pod from the queue for good: it is being deleted, which does not count
         as an attempt (upstream: schedule_one.go skipPodSchedule), or no profile has its
         schedulerName any more."""
-        uid, message = state.pod.uid, f"no profile is named {state.pod.scheduler_name}"
+        uid, message = pod_state.pod.uid, f"no profile is named {pod_state.pod.scheduler_name}"
         if is_ours:
-            message = f"skip schedule deleting pod: {state.pod.full_name}"
+            message = f"skip schedule deleting pod: {pod_state.pod.full_name}"
         if is_ours and Behaviour.SKIPS_DELETING_PODS in self._step.state.flags:
             self._step.emit(PodSkipped(uid=uid, message=message))
             return
         self._step.emit(
             PodDecided(
-                uid=uid, attempt=attempt, profile=state.pod.scheduler_name,
+                uid=uid, attempt=attempt, profile=pod_state.pod.scheduler_name,
                 outcome=Outcome.ERROR, message=message,
             )
         )  # fmt: skip
@@ -261,7 +261,7 @@ class SchedulingCycle:
         makes the pod active again."""
         self._log(attempt, attempt.decided(Outcome.ERROR, message=message))
         self._nominations.settle(attempt.state, GIVEN_UP)
-        self._requeueing.park(attempt.state, MoveCause.OVER_BUDGET, "")
+        self._scheduling_queue.park(attempt.state, MoveCause.OVER_BUDGET, "")
 
     def _log(self, attempt: Attempt, decided: PodDecided) -> None:
         """Logs and applies the attempt. Before this, no plugin's call has any effect."""
@@ -283,7 +283,7 @@ class SchedulingCycle:
         decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
         self._log(attempt, decided)
         self._nominations.settle(attempt.state, result)
-        self._requeueing.add_unschedulable(
+        self._scheduling_queue.add_unschedulable(
             attempt.state, MoveCause.ATTEMPT_FAILED, plugin, rejectors, pending
         )
         self._nominations.send_back(result)
@@ -298,9 +298,9 @@ class SchedulingCycle:
         self._log(attempt, attempt.decided(outcome, plugin=plugin, message=message))
         self._nominations.settle(attempt.state, GIVEN_UP)
         if outcome is Outcome.ERROR and plugin != EXTENDER:  # an extender may recover at any time
-            self._requeueing.back_off_or_park(attempt.state, plugin)
+            self._scheduling_queue.back_off_or_park(attempt.state, plugin)
         else:
-            self._requeueing.back_off(attempt.state, MoveCause.ATTEMPT_FAILED, plugin)
+            self._scheduling_queue.back_off(attempt.state, MoveCause.ATTEMPT_FAILED, plugin)
         self._binding.apply_side_effects(attempt.state.pod.uid, attempt.cycle)
 
 

@@ -19,7 +19,7 @@ from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.per_node_plugins import adapted
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 
 PROFILE = "default-scheduler"
 

@@ -19,7 +19,7 @@ from eventsched.runtime.live.driver import Driver
 from eventsched.scheduling.config.configuration import load
 from eventsched.scheduling.config.extenders import extenders_of
 from eventsched.scheduling.engine import Engine
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 from tests.builders import make_node, make_pod
 from tests.faults.cluster import LIMITS, OPENING, STREAM, _profiles, namespace
 from tests.faults.database import stored_of

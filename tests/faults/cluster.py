@@ -21,7 +21,7 @@ from eventsched.runtime.leader.limits import Limits
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, Cycle, PreFilterResult, Status, Wait, points_of
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 from tests.builders import PROFILE, make_node, make_pod
 
 OPENING = StreamStarted(format=FORMAT, engine=__version__, seed="faults", flags=CURRENT)

@@ -12,7 +12,7 @@ from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.extender import EXTENDER, Extender
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 
 from . import cluster
 from .invariants import Auditor, ensure

@@ -11,7 +11,7 @@ from eventsched.runtime.leader.leader import Leader
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 from tests.builders import PROFILE
 
 from . import cluster

@@ -37,7 +37,7 @@ from eventsched.scheduling.config.pluginargs import VolumeBindingArgs
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import POINTS, points_of
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 from tests.builders import PROFILE, make_pod
 from tests.volumes import LOCAL, WAIT, claim, volume
 

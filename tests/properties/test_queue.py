@@ -26,7 +26,7 @@ from eventsched.plugins.scheduling_gates import SchedulingGates
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Cycle, Status
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 
 from .strategies import deterministic
 

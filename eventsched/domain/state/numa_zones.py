@@ -67,19 +67,19 @@ class Topologies:
         del self._reports[name]
         self._touch(name)
 
-    def move(self, state: PodState, before: str, *, reserved: bool) -> None:
+    def move(self, pod_state: PodState, before: str, *, reserved: bool) -> None:
         """Takes a pod that has moved from the node ``before`` ("" for none) to the node of its
         state, or has changed there. ``reserved``: a decision moved it."""
         if not self._reports:
             return
-        if before != state.booked_node:
+        if before != pod_state.booked_node:
             if before in self._reports:
-                self._reports[before].uncovered.pop(state.pod.uid, None)
+                self._reports[before].uncovered.pop(pod_state.pod.uid, None)
                 self._settle(before)
-            if state.booked_node in self._reports:
-                self._reports[state.booked_node].uncovered[state.pod.uid] = reserved
-        if state.booked_node in self._reports:
-            self._settle(state.booked_node)
+            if pod_state.booked_node in self._reports:
+                self._reports[pod_state.booked_node].uncovered[pod_state.pod.uid] = reserved
+        if pod_state.booked_node in self._reports:
+            self._settle(pod_state.booked_node)
 
     def put_back(self, name: str, report: ZoneReport) -> None:
         """Restores a report from a snapshot."""

@@ -32,31 +32,31 @@ class PodPlaces:
         spec = intern(pod.spec, self._specs)
         return pod if spec is pod.spec else msgspec.structs.replace(pod, spec=spec)
 
-    def _book(self, state: PodState, node: str) -> None:
+    def _book(self, pod_state: PodState, node: str) -> None:
         """Books a pod's requests on a node instead of on the previous one; "" only removes them. If
         the node is unknown, they are booked on its row when it is added."""
-        if state.row >= 0:
-            self.nodes.place(state.row, state.pod, -1)
-            state.row = -1
-        elif state.booked_node:
-            uids = self._on_unknown_nodes[state.booked_node]
-            del uids[state.pod.uid]
+        if pod_state.row >= 0:
+            self.nodes.place(pod_state.row, pod_state.pod, -1)
+            pod_state.row = -1
+        elif pod_state.booked_node:
+            uids = self._on_unknown_nodes[pod_state.booked_node]
+            del uids[pod_state.pod.uid]
             if not uids:
-                del self._on_unknown_nodes[state.booked_node]
-        if state.booked_node:
-            self.quotas.place(state, -1)
-        state.booked_node = node
+                del self._on_unknown_nodes[pod_state.booked_node]
+        if pod_state.booked_node:
+            self.quotas.place(pod_state, -1)
+        pod_state.booked_node = node
         if node:
-            self.quotas.place(state, 1)
+            self.quotas.place(pod_state, 1)
             self.bookings += 1
-            state.booking_order = self.bookings
-            self._book_on_row(state)
+            pod_state.booking_order = self.bookings
+            self._book_on_row(pod_state)
 
-    def _book_reservation(self, state: PodState, node: str) -> None:
+    def _book_reservation(self, pod_state: PodState, node: str) -> None:
         """Books a pod on the node that a decision has chosen; "" if a decision takes it back."""
-        previous_node = state.booked_node
-        self._book(state, node)
-        self.topologies.move(state, previous_node, reserved=True)
+        previous_node = pod_state.booked_node
+        self._book(pod_state, node)
+        self.topologies.move(pod_state, previous_node, reserved=True)
 
     def _on_node(self, name: str) -> Iterable[PodState]:
         """The pods that are bound to a node or have it reserved. The node may be unknown."""
@@ -66,19 +66,19 @@ class PodPlaces:
             uids = self.nodes.residents[row]
         return [self.pods[uid] for uid in uids]
 
-    def put_back(self, state: PodState) -> None:
+    def put_back(self, pod_state: PodState) -> None:
         """Books a pod from a snapshot. Call it in ``booking_order``: victims of equal importance
         are chosen by it."""
-        state.pod = self._interned(state.pod)
-        if state.row >= 0:
-            self.nodes.place(state.row, state.pod)
-        elif state.booked_node:
-            self._on_unknown_nodes.setdefault(state.booked_node, {})[state.pod.uid] = None
+        pod_state.pod = self._interned(pod_state.pod)
+        if pod_state.row >= 0:
+            self.nodes.place(pod_state.row, pod_state.pod)
+        elif pod_state.booked_node:
+            self._on_unknown_nodes.setdefault(pod_state.booked_node, {})[pod_state.pod.uid] = None
 
-    def _book_on_row(self, state: PodState) -> None:
-        row = self.nodes.rows.get(state.booked_node)
+    def _book_on_row(self, pod_state: PodState) -> None:
+        row = self.nodes.rows.get(pod_state.booked_node)
         if row is None:
-            self._on_unknown_nodes.setdefault(state.booked_node, {})[state.pod.uid] = None
+            self._on_unknown_nodes.setdefault(pod_state.booked_node, {})[pod_state.pod.uid] = None
         else:
-            state.row = row
-            self.nodes.place(row, state.pod)
+            pod_state.row = row
+            self.nodes.place(row, pod_state.pod)

@@ -85,16 +85,16 @@ class Quotas:
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
 
-    def place(self, state: PodState, sign: int) -> None:
+    def place(self, pod_state: PodState, sign: int) -> None:
         """Takes a pod that is booked on a node (``sign`` 1) or leaves it (-1)."""
         if self._spaces is None:
             return
-        self._book(self._spaces, state, sign)
-        if state.pod.namespace in self._quotas:
-            _follow(self._used, request(state.pod.spec), sign)
+        self._book(self._spaces, pod_state, sign)
+        if pod_state.pod.namespace in self._quotas:
+            _follow(self._used, request(pod_state.pod.spec), sign)
 
-    def _book(self, spaces: dict[str, Space], state: PodState, sign: int) -> None:
-        pod = state.pod
+    def _book(self, spaces: dict[str, Space], pod_state: PodState, sign: int) -> None:
+        pod = pod_state.pod
         space = spaces.get(pod.namespace)
         if space is None:
             space = spaces[pod.namespace] = Space()
@@ -103,7 +103,7 @@ class Quotas:
         if not space.priorities[pod.priority]:
             del space.priorities[pod.priority]
         if sign > 0:
-            space.members[pod.uid] = state
+            space.members[pod.uid] = pod_state
         else:
             del space.members[pod.uid]
             if not space.members:

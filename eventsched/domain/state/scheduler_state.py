@@ -159,41 +159,41 @@ class SchedulerState(PodPlaces):
             self._nominate(state, state.pod.nominated_node)
 
     def _pod_updated(self, updated: records.PodUpdated) -> None:
-        state = self.pods[updated.pod.uid]
+        pod_state = self.pods[updated.pod.uid]
         reservation = self.reservations.get(updated.pod.uid)
-        previous_node = state.booked_node
-        self._book(state, "")
-        before, node = state.pod, state.pod.node_name
-        state.pod = self._interned(updated.pod)
-        if state.bound and not state.pod.node_name:
+        previous_node = pod_state.booked_node
+        self._book(pod_state, "")
+        before, node = pod_state.pod, pod_state.pod.node_name
+        pod_state.pod = self._interned(updated.pod)
+        if pod_state.bound and not pod_state.pod.node_name:
             # A pod never leaves its node: the watch is behind the outcome of our bind.
-            state.pod = msgspec.structs.replace(state.pod, node_name=node)
-        if state.pod.node_name:
-            state.bound, state.queue = True, None
+            pod_state.pod = msgspec.structs.replace(pod_state.pod, node_name=node)
+        if pod_state.pod.node_name:
+            pod_state.bound, pod_state.queue = True, None
             self._end_attempt(updated.pod.uid)
             if reservation is not None and (
-                reservation.node != state.pod.node_name or not reservation.intended
+                reservation.node != pod_state.pod.node_name or not reservation.intended
             ):
                 del self.reservations[updated.pod.uid]
-        self._book(state, state.pod.node_name or (reservation.node if reservation else ""))
-        self.topologies.move(state, previous_node, reserved=False)
-        self._nominate(state, self._nominated_now(state, before))
-        if state.pod.deleting:
-            self.preemptions.evicting.pop(state.pod.uid, None)
+        self._book(pod_state, pod_state.pod.node_name or (reservation.node if reservation else ""))
+        self.topologies.move(pod_state, previous_node, reserved=False)
+        self._nominate(pod_state, self._nominated_now(pod_state, before))
+        if pod_state.pod.deleting:
+            self.preemptions.evicting.pop(pod_state.pod.uid, None)
 
-    def _nominated_now(self, state: PodState, before: Pod) -> str:
+    def _nominated_now(self, pod_state: PodState, before: Pod) -> str:
         """The nomination after an update: the cluster's if the update changed it, otherwise ours
         (upstream: nominator.go UpdateNominatedPod)."""
-        if state.bound or state.pod.uid in self.reservations:
+        if pod_state.bound or pod_state.pod.uid in self.reservations:
             return ""
-        if state.pod.nominated_node != before.nominated_node:
-            return state.pod.nominated_node
-        return self.preemptions.node(state.pod.uid)
+        if pod_state.pod.nominated_node != before.nominated_node:
+            return pod_state.pod.nominated_node
+        return self.preemptions.node(pod_state.pod.uid)
 
     def _pod_deleted(self, deleted: records.PodDeleted) -> None:
-        state = self.pods[deleted.uid]
-        self._book_reservation(state, "")
-        self._nominate(state, "")
+        pod_state = self.pods[deleted.uid]
+        self._book_reservation(pod_state, "")
+        self._nominate(pod_state, "")
         self.preemptions.evicting.pop(deleted.uid, None)
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
@@ -201,16 +201,16 @@ class SchedulerState(PodPlaces):
 
     def _eviction_succeeded(self, succeeded: records.EvictionSucceeded) -> None:
         self.preemptions.evicting.pop(succeeded.uid, None)
-        state = self.pods.get(succeeded.uid)
-        if state is not None and not state.pod.deleting:
-            before = state.pod
-            state.pod = msgspec.structs.replace(before, deleting=True, displaced=True)
-            if state.row >= 0:
-                self.nodes.replace(state.row, before, state.pod)
+        pod_state = self.pods.get(succeeded.uid)
+        if pod_state is not None and not pod_state.pod.deleting:
+            before = pod_state.pod
+            pod_state.pod = msgspec.structs.replace(before, deleting=True, displaced=True)
+            if pod_state.row >= 0:
+                self.nodes.replace(pod_state.row, before, pod_state.pod)
                 self.bookings += 1  # replaced: now the last pod of its row
-                state.booking_order = self.bookings
+                pod_state.booking_order = self.bookings
             else:
-                self._book(state, state.booked_node)
+                self._book(pod_state, pod_state.booked_node)
 
     def _eviction_failed(self, failed: records.EvictionFailed) -> None:
         self.preemptions.evicting.pop(failed.uid, None)
@@ -245,11 +245,11 @@ class SchedulerState(PodPlaces):
 
     def _extender_replied(self, replied: records.ExtenderReplied) -> None:
         if replied.attempt:
-            state = self.pods[replied.uid]
-            state.attempts = replied.attempt
-            self._nominate(state, "")
+            pod_state = self.pods[replied.uid]
+            pod_state.attempts = replied.attempt
+            self._nominate(pod_state, "")
             self.reservations[replied.uid] = Reservation.of(replied.node, replied.attempt)
-            self._book_reservation(state, replied.node)
+            self._book_reservation(pod_state, replied.node)
 
     def _end_attempt(self, uid: str) -> None:
         """Forgets what is kept only during a pod's attempt."""
@@ -277,32 +277,32 @@ class SchedulerState(PodPlaces):
         self.scorings.append(columns)
 
     def _pod_queued(self, queued: records.PodQueued) -> None:
-        state = self.pods[queued.uid]
-        if state.queue is None:
-            state.since = self.now
+        pod_state = self.pods[queued.uid]
+        if pod_state.queue is None:
+            pod_state.since = self.now
         self.order += 1
-        state.order = self.order
-        state.queue = queued.queue
-        state.entered = self.now
-        state.until = queued.until
-        state.rejectors = queued.rejectors
-        state.pending = queued.pending
-        state.failures = queued.failures
-        state.errors = queued.errors
+        pod_state.order = self.order
+        pod_state.queue = queued.queue
+        pod_state.entered = self.now
+        pod_state.until = queued.until
+        pod_state.rejectors = queued.rejectors
+        pod_state.pending = queued.pending
+        pod_state.failures = queued.failures
+        pod_state.errors = queued.errors
 
     def _pod_decided(self, decided: records.PodDecided) -> None:
-        state = self.pods[decided.uid]
-        state.attempts = decided.attempt
-        state.queue = None
+        pod_state = self.pods[decided.uid]
+        pod_state.attempts = decided.attempt
+        pod_state.queue = None
         self._end_attempt(decided.uid)
         if decided.start >= 0 and self.nodes.live:
             self.next_start = (decided.start + decided.evaluated) % self.nodes.live
         if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
-            state.until = 0  # failures and errors are reset only when the bind succeeds
-            state.rejectors = state.pending = ()
-            self._nominate(state, "")
+            pod_state.until = 0  # failures and errors are reset only when the bind succeeds
+            pod_state.rejectors = pod_state.pending = ()
+            self._nominate(pod_state, "")
             self.reservations[decided.uid] = Reservation(decided)
-            self._book_reservation(state, decided.node)
+            self._book_reservation(pod_state, decided.node)
 
     def _permit_granted(self, granted: records.PermitGranted) -> None:
         del self.reservations[granted.uid].waits[granted.plugin]
@@ -322,14 +322,14 @@ class SchedulerState(PodPlaces):
         self._end_attempt(skipped.uid)
 
     def _pod_bound(self, bound: records.PodBound) -> None:
-        state = self.pods[bound.uid]
+        pod_state = self.pods[bound.uid]
         del self.reservations[bound.uid]
-        state.bound = True
-        state.failures = state.errors = 0
-        state.pod = msgspec.structs.replace(state.pod, node_name=bound.node)
-        if state.row >= 0:
-            self.nodes.residents[state.row][bound.uid] = state.pod
-        self.topologies.move(state, state.booked_node, reserved=True)
+        pod_state.bound = True
+        pod_state.failures = pod_state.errors = 0
+        pod_state.pod = msgspec.structs.replace(pod_state.pod, node_name=bound.node)
+        if pod_state.row >= 0:
+            self.nodes.residents[pod_state.row][bound.uid] = pod_state.pod
+        self.topologies.move(pod_state, pod_state.booked_node, reserved=True)
 
     def _preemption_decided(self, decided: records.PreemptionDecided) -> None:
         self._nominate(self.pods[decided.uid], decided.node)
@@ -339,14 +339,14 @@ class SchedulerState(PodPlaces):
     def _nomination_cleared(self, cleared: records.NominationCleared) -> None:
         self._nominate(self.pods[cleared.uid], "")
 
-    def _nominate(self, state: PodState, node: str) -> None:
+    def _nominate(self, pod_state: PodState, node: str) -> None:
         """Sets the pod's nomination; "" for none."""
-        uid, rows = state.pod.uid, self.nodes.rows
+        uid, rows = pod_state.pod.uid, self.nodes.rows
         previous_node = self.preemptions.node(uid)
         if previous_node:
             self.preemptions.withdraw(uid, rows.get(previous_node, -1))
         if node:
-            self.preemptions.nominate(state.pod, node, rows.get(node, -1))
+            self.preemptions.nominate(pod_state.pod, node, rows.get(node, -1))
 
     def _memory_changed(self, changed: records.MemoryChanged) -> None:
         memory = self.memory.setdefault(changed.plugin, {})

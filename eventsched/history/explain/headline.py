@@ -13,7 +13,7 @@ from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.remedies import remedy
 from eventsched.history.explain.waits import waits_of_attempt
-from eventsched.scheduling.queueing.queue import FLUSH_AFTER
+from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"
 

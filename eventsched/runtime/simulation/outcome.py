@@ -12,7 +12,7 @@ from eventsched.eventlog.port import LogSize
 from eventsched.runtime.simulation.repetition import REPEATS
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.runtime.simulation.utilization import Utilization
-from eventsched.scheduling.queueing.requeueing import PARKED_AFTER
+from eventsched.scheduling.queueing.scheduling_queue import PARKED_AFTER
 from eventsched.scheduling.rules.volumes.claims import claims_of, class_of, is_bound
 
 
@@ -147,10 +147,10 @@ class SimulationOutcome:
         }
 
 
-def _is_parked(state: PodState) -> bool:
+def _is_parked(pod_state: PodState) -> bool:
     """Whether only a change brings the pod back. (A pod that fails after it had a node may have as
     many errors, but is retried.)"""
-    return state.errors >= PARKED_AFTER and state.queue is Queue.UNSCHEDULABLE
+    return pod_state.errors >= PARKED_AFTER and pod_state.queue is Queue.UNSCHEDULABLE
 
 
 def _untried(pod_state: PodState) -> str:

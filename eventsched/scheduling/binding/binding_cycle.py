@@ -21,15 +21,15 @@ from eventsched.scheduling.framework.extender import binder
 from eventsched.scheduling.framework.plugin_calls import PluginCalls
 from eventsched.scheduling.framework.wait_results import NODE, Awaiting, ObjectKey, Preparation
 from eventsched.scheduling.queueing.engine_step import EngineStep
-from eventsched.scheduling.queueing.requeueing import Requeueing
+from eventsched.scheduling.queueing.scheduling_queue import SchedulingQueue
 
 
 class Binding:
     """Takes each reservation to its end: bound, or given up."""
 
-    def __init__(self, step: EngineStep, requeueing: Requeueing) -> None:
+    def __init__(self, step: EngineStep, scheduling_queue: SchedulingQueue) -> None:
         self._step = step
-        self._requeueing = requeueing
+        self._scheduling_queue = scheduling_queue
         self._released: deque[tuple[str, str, str | None, str]] = deque()
         self._releasing = False
 
@@ -39,10 +39,10 @@ class Binding:
         the plugins ran for."""
         for plugin, key, value in cycle.remembered:
             self._step.emit(records.MemoryChanged(plugin=plugin, key=key, value=value))
-            self._requeueing.memory_changed(plugin)
+            self._scheduling_queue.memory_changed(plugin)
         cycle.remembered.clear()
         for plugin, waiting in cycle.activated:
-            self._requeueing.activate(waiting, plugin)
+            self._scheduling_queue.activate(waiting, plugin)
         cycle.activated.clear()
         self._released.extend((*decision, uid) for decision in cycle.released)
         cycle.released.clear()
@@ -76,14 +76,14 @@ class Binding:
         for group in changed:
             for uid in group.in_order(group.members):
                 self._ask_permit(uid)
-        self._requeueing.groups_changed(changed)
+        self._scheduling_queue.groups_changed(changed)
 
     def _ask_permit(self, uid: str) -> None:
         reservation = self._step.state.reservations.get(uid)
         for name in tuple(reservation.waits) if reservation is not None else ():
             profile = self._step.profile_of(self._step.state.pods[uid].pod)
             plugin = profile.calls(name)
-            if uid not in self._step.queue.waiting:
+            if uid not in self._step.queue.waiting_at_permit:
                 return
             if plugin.traits.asks_again_with_group:
                 self._permit(uid, plugin)
@@ -107,7 +107,7 @@ class Binding:
     def node_gone(self, node: str) -> None:
         """Gives up the reservations that wait at Permit for a deleted node."""
         for uid, reservation in list(self._step.state.reservations.items()):
-            if reservation.node == node and uid in self._step.queue.waiting:
+            if reservation.node == node and uid in self._step.queue.waiting_at_permit:
                 status = Status.error(f"node {node} is gone")
                 self._give_up(uid, next(iter(reservation.waits)), status, MoveCause.NODE_GONE)
 
@@ -172,7 +172,7 @@ class Binding:
         pods = self._step.state.pods
         waiting = self._step.queue.prebind_waits.affected_pods(key)
         for uid in sorted(waiting, key=lambda uid: pods[uid].booking_order):
-            if uid in self._step.queue.preparing:
+            if uid in self._step.queue.waiting_in_pre_bind:
                 self._continue(uid)
 
     def bind_ended(self, outcome: records.BindSucceeded | records.BindFailed) -> None:
@@ -184,10 +184,10 @@ class Binding:
         if isinstance(outcome, records.BindFailed):
             self._give_up(outcome.uid, "", Status.error(outcome.message), MoveCause.BIND_FAILED)
             return
-        state = self._step.state.pods[outcome.uid]
+        pod_state = self._step.state.pods[outcome.uid]
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
-        profile = self._step.profile_of(state.pod)
-        problems = reserve_permit_bind.post_bind(profile, state.pod, reservation.node, cycle)
+        profile = self._step.profile_of(pod_state.pod)
+        problems = reserve_permit_bind.post_bind(profile, pod_state.pod, reservation.node, cycle)
         self._step.emit(
             records.PodBound(
                 uid=outcome.uid,
@@ -197,9 +197,9 @@ class Binding:
             )
         )
         self.apply_side_effects(outcome.uid, cycle)
-        self._requeueing.wake(
-            [ClusterEvent.ASSIGNED_POD_ADD], row=state.row if state.row >= 0 else None,
-            pod=state.pod,
+        self._scheduling_queue.wake(
+            [ClusterEvent.ASSIGNED_POD_ADD], row=pod_state.row if pod_state.row >= 0 else None,
+            pod=pod_state.pod,
         )  # fmt: skip
 
     def bind_voided(self, voided: records.BindVoided) -> None:
@@ -230,28 +230,28 @@ class Binding:
                     uid, missing[0], Status.error("does not run any more"), MoveCause.BINDING_FAILED
                 )
 
-    def pod_gone(self, state: PodState, reservation: Reservation) -> None:
+    def pod_gone(self, pod_state: PodState, reservation: Reservation) -> None:
         """A pod with a reservation is gone: runs its plugins' Unreserve."""
-        profile = self._step.profile(state)
+        profile = self._step.profile(pod_state)
         if profile is None:
             return
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
-        reserve_permit_bind.unreserve(profile, state.pod, reservation.node, cycle)
-        self.apply_side_effects(state.pod.uid, cycle)
+        reserve_permit_bind.unreserve(profile, pod_state.pod, reservation.node, cycle)
+        self.apply_side_effects(pod_state.pod.uid, cycle)
 
     def _grant(self, uid: str, plugin: str, by: str) -> None:
         self._step.emit(records.PermitGranted(uid=uid, plugin=plugin, by=by))
         reservation = self._step.state.reservations[uid]
         if reservation.waits:
             return
-        state = self._step.state.pods[uid]
-        profile = self._step.profile_of(state.pod)
+        pod_state = self._step.state.pods[uid]
+        profile = self._step.profile_of(pod_state.pod)
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
-        placement = reserve_permit_bind.prepare(profile, state.pod, reservation.node, cycle)
+        placement = reserve_permit_bind.prepare(profile, pod_state.pod, reservation.node, cycle)
         if placement.refusal is not None:
-            self._end_reservation(state, *placement.refusal, MoveCause.BINDING_FAILED)
+            self._end_reservation(pod_state, *placement.refusal, MoveCause.BINDING_FAILED)
         elif not placement.preparations:
-            self._bind(state, reservation, cycle)
+            self._bind(pod_state, reservation, cycle)
         self.apply_side_effects(uid, cycle)
         if placement.preparations:
             self.prepare(uid, placement.preparations)
@@ -283,18 +283,18 @@ class Binding:
         self._bind(state, reservation, cycle)
         self.apply_side_effects(uid, cycle)
 
-    def _bind(self, state: PodState, reservation: Reservation, cycle: Cycle) -> None:
-        profile = self._step.profile_of(state.pod)
+    def _bind(self, pod_state: PodState, reservation: Reservation, cycle: Cycle) -> None:
+        profile = self._step.profile_of(pod_state.pod)
         placement = reserve_permit_bind.Placement()
-        if binder(self._step.extenders, state.pod) is None:
-            placement = reserve_permit_bind.bind(profile, state.pod, reservation.node, cycle)
+        if binder(self._step.extenders, pod_state.pod) is None:
+            placement = reserve_permit_bind.bind(profile, pod_state.pod, reservation.node, cycle)
         if placement.refusal is None:
             intent = records.BindIntended(
-                uid=state.pod.uid, node=reservation.node, attempt=reservation.attempt
+                uid=pod_state.pod.uid, node=reservation.node, attempt=reservation.attempt
             )
             self._step.emit(intent)
         else:
-            self._end_reservation(state, *placement.refusal, MoveCause.BINDING_FAILED)
+            self._end_reservation(pod_state, *placement.refusal, MoveCause.BINDING_FAILED)
 
     def _give_up(
         self,
@@ -305,34 +305,38 @@ class Binding:
         sender: str = "",
     ) -> None:
         reservation = self._step.state.reservations[uid]
-        state = self._step.state.pods[uid]
+        pod_state = self._step.state.pods[uid]
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
         cycle.sender = sender
-        profile = self._step.profile_of(state.pod)
-        problems = reserve_permit_bind.unreserve(profile, state.pod, reservation.node, cycle)
-        self._end_reservation(state, plugin, Status(status.code, status.reasons + problems), cause)
+        profile = self._step.profile_of(pod_state.pod)
+        problems = reserve_permit_bind.unreserve(profile, pod_state.pod, reservation.node, cycle)
+        self._end_reservation(
+            pod_state, plugin, Status(status.code, status.reasons + problems), cause
+        )
         self.apply_side_effects(uid, cycle)
 
     def _end_reservation(
-        self, state: PodState, plugin: str, status: Status, cause: MoveCause
+        self, pod_state: PodState, plugin: str, status: Status, cause: MoveCause
     ) -> None:
         """Ends the reservation, puts the pod back into a queue, and lets others use the room."""
         message = ", ".join(status.reasons)
-        row = state.row
-        reservation = self._step.state.reservations[state.pod.uid]
+        row = pod_state.row
+        reservation = self._step.state.reservations[pod_state.pod.uid]
         self._step.emit(
             records.PodUnreserved(
-                uid=state.pod.uid, node=reservation.node, plugin=plugin, message=message
+                uid=pod_state.pod.uid, node=reservation.node, plugin=plugin, message=message
             )
         )
-        retreat = bool(reservation.waits) and self._step.groups.of(state.pod.uid) is not None
-        self._requeueing.wake(
-            [ClusterEvent.ASSIGNED_POD_DELETE], row=row if row >= 0 else None, pod=state.pod,
-            retreat=retreat,
+        group_gave_up = (
+            bool(reservation.waits) and self._step.groups.of(pod_state.pod.uid) is not None
+        )
+        self._scheduling_queue.wake(
+            [ClusterEvent.ASSIGNED_POD_DELETE], row=row if row >= 0 else None, pod=pod_state.pod,
+            group_gave_up=group_gave_up,
         )  # fmt: skip
         if self._step.state.serves:
             return  # the scheduler that asked for the bind tries again
         if status.rejected and cause == MoveCause.PERMIT_DENIED:
-            self._requeueing.add_unschedulable(state, cause, plugin, (plugin,))
+            self._scheduling_queue.add_unschedulable(pod_state, cause, plugin, (plugin,))
         else:
-            self._requeueing.back_off(state, cause, plugin, message)
+            self._scheduling_queue.back_off(pod_state, cause, plugin, message)

@@ -111,8 +111,8 @@ class PodGroups:
     def note(self, uid: str) -> list[str]:
         """Updates the groups after a pod was added, changed or removed. Returns the members of its
         group if the group's ``created_at`` has changed."""
-        state = None if self._state is None else self._state.pods.get(uid)
-        now = None if state is None or state.pod.deleting else membership(state.pod)
+        pod_state = None if self._state is None else self._state.pods.get(uid)
+        now = None if pod_state is None or pod_state.pod.deleting else membership(pod_state.pod)
         if now is not None and now.problem:
             now = None
         before = self._memberships.pop(uid, None)
@@ -121,8 +121,8 @@ class PodGroups:
         aged: list[str] = []
         if before is not None and (now is None or now.group != before.group):
             aged += self._drop(uid, before)
-        if state is not None and now is not None:
-            aged += self._put(uid, now, before, state)
+        if pod_state is not None and now is not None:
+            aged += self._put(uid, now, before, pod_state)
         return aged
 
     def changed(self) -> list[Group]:
@@ -134,12 +134,12 @@ class PodGroups:
         return groups
 
     def _put(
-        self, uid: str, now: GroupMembership, before: GroupMembership | None, state: PodState
+        self, uid: str, now: GroupMembership, before: GroupMembership | None, pod_state: PodState
     ) -> list[str]:
         group = self._groups.setdefault(now.group, Group(now.group))
         was_enough = group.is_enough
-        is_other = uid in group.members or state.bound
-        group.members[uid] = state
+        is_other = uid in group.members or pod_state.bound
+        group.members[uid] = pod_state
         self._memberships[uid] = now
         aged = [] if before == now else self._sum_up(group, now if before is None else None)
         if is_other or group.is_enough > was_enough:

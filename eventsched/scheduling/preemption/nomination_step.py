@@ -15,7 +15,7 @@ from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.preemption import preemption_recording
 from eventsched.scheduling.preemption.evaluator import Preemption
 from eventsched.scheduling.queueing.engine_step import EngineStep
-from eventsched.scheduling.queueing.requeueing import Requeueing
+from eventsched.scheduling.queueing.scheduling_queue import SchedulingQueue
 
 GIVEN_UP = PostFilterResult(Status(Code.SUCCESS), "")
 """Stands for: no PostFilter ran. The pod loses its nomination."""
@@ -25,25 +25,30 @@ class NominationStep:
     """Carries out the decision for a pod that found no node."""
 
     def __init__(
-        self, step: EngineStep, requeueing: Requeueing, binding: Binding, *, with_detail: bool
+        self,
+        step: EngineStep,
+        scheduling_queue: SchedulingQueue,
+        binding: Binding,
+        *,
+        with_detail: bool,
     ) -> None:
         self._step = step
-        self._requeueing = requeueing
+        self._scheduling_queue = scheduling_queue
         self._binding = binding
         self._with_detail = with_detail
 
-    def settle(self, state: PodState, result: PostFilterResult) -> None:
+    def settle(self, pod_state: PodState, result: PostFilterResult) -> None:
         """Emits the records of a result. Call it after the attempt's records are emitted and before
         the pod is requeued."""
         preemption = result.preemption
         if isinstance(preemption, Preemption):
             self._nominate(preemption)
             return
-        uid = state.pod.uid
+        uid = pod_state.pod.uid
         before = self._step.state.preemptions.node(uid)
         if before and result.nominated == "":
             cause = MoveCause.ATTEMPT_FAILED if result is GIVEN_UP else MoveCause.NO_CANDIDATE
-            self._clear(state.pod, before, cause)
+            self._clear(pod_state.pod, before, cause)
 
     def _nominate(self, preemption: Preemption) -> None:
         step, pod = self._step, preemption.dry_run.pod
@@ -54,7 +59,7 @@ class NominationStep:
         before = step.state.preemptions.node(pod.uid)
         step.emit(decided, recorded.detail)
         if before and before != decided.node:
-            self._requeueing.nomination_ended(pod, before)
+            self._scheduling_queue.nomination_ended(pod, before)
         if len(decided.leaving) == len(decided.victims):
             return  # no pod has to be evicted
         nominated = step.state.preemptions.on(decided.node)
@@ -64,7 +69,7 @@ class NominationStep:
 
     def _clear(self, pod: Pod, node: str, cause: MoveCause, by: str = "") -> None:
         self._step.emit(NominationCleared(uid=pod.uid, node=node, cause=cause, by=by))
-        self._requeueing.nomination_ended(pod, node)
+        self._scheduling_queue.nomination_ended(pod, node)
 
     def send_back(self, result: PostFilterResult) -> None:
         """Ends the reservations of victims that still wait at Permit or in PreBind, which returns

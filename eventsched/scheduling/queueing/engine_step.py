@@ -1,7 +1,7 @@
 """A step of the engine: applies each record to the state at once and collects it for the log.
 
-The parts of the engine (scheduling cycle, requeueing, binding cycle) share it. Each decides and
-calls ``emit``. Nothing else changes the state.
+The parts of the engine (scheduling cycle, scheduling queue, binding cycle) share it. Each decides
+and calls ``emit``. Nothing else changes the state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from eventsched.scheduling.framework import POINTS, Cycle, plain
 from eventsched.scheduling.framework.extender import Extender
 from eventsched.scheduling.framework.pod_groups import PodGroups
 from eventsched.scheduling.framework.profile import Profile
-from eventsched.scheduling.queueing.queue import QueueIndex
+from eventsched.scheduling.queueing.queue_index import QueueIndex
 
 _MOVES = {row.record: row.uid for row in CATALOGUE if row.moves_pod}
 _REGROUPS = {row.record: row.uid for row in CATALOGUE if row.regroups_pod}
@@ -80,9 +80,9 @@ class EngineStep:
         """Whether no record was made since the last ``take``."""
         return not self._out
 
-    def profile(self, state: PodState) -> Profile | None:
+    def profile(self, pod_state: PodState) -> Profile | None:
         """The profile that schedules a pod; None if this scheduler is not responsible for it."""
-        return None if self.state.serves else self.profiles.get(state.pod.scheduler_name)
+        return None if self.state.serves else self.profiles.get(pod_state.pod.scheduler_name)
 
     @property
     def served(self) -> Profile | None:
@@ -94,13 +94,16 @@ class EngineStep:
         longer exists."""
         return self.profiles.get(self.state.serves or pod.scheduler_name) or self._no_plugins
 
-    def signatures(self, state: PodState) -> tuple[Any, ...]:
+    def signatures(self, pod_state: PodState) -> tuple[Any, ...]:
         """The profile's name, then a value for each plugin that refused the pod: the signature for
         its hint; None without a hint; the pod's uid if the plugin has no signature."""
-        profile = self.profile(state)
+        profile = self.profile(pod_state)
         if profile is None:
             return ()
-        return (profile.name, *(profile.hint_key(name, state.pod) for name in state.rejectors))
+        return (
+            profile.name,
+            *(profile.hint_key(name, pod_state.pod) for name in pod_state.rejectors),
+        )
 
     def cycle(self, attempt: int, carry: Mapping[str, Any] | None = None) -> Cycle:
         """A cycle for one step of one pod. ``carry`` is the plugin data stored by its attempt."""
@@ -111,7 +114,7 @@ class EngineStep:
             data=plain(dict(carry)) if carry else {},
             registry=self.state.registry,
             memories=self.state.memory,
-            waits=self.queue.permits,
+            waits=self.queue.permit_waits,
             groups=self.groups,
             quotas=self.state.quotas,
             preemptions=self.state.preemptions,

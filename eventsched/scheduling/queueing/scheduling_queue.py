@@ -20,87 +20,89 @@ from eventsched.scheduling.framework.extender import EXTENDER
 from eventsched.scheduling.framework.pod_groups import Group
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.engine_step import EngineStep
-from eventsched.scheduling.queueing.queue import Backoff
+from eventsched.scheduling.queueing.queue_index import Backoff
 
-OURSELVES = "eventsched"
+SCHEDULER_ITSELF = "eventsched"
 """The rejector of a pod that an error of the scheduler itself holds back. Only a change of the pod
 and the flush requeue it."""
 PARKED_AFTER = 5
 """Consecutive attempts that ended in errors after which a pod is no longer retried by backoff."""
 
-RETREATS_IGNORED_AFTER = 5
+GROUP_FAILURES_IGNORED_AFTER = 5
 """Failures after which room given back by a group no longer requeues a pod of a group: two groups
 that do not fit would wake each other forever. Every other change still does, and the flush."""
 
 
-class Requeueing:
+class SchedulingQueue:
     """Puts pods into the queues and moves them between these."""
 
     def __init__(self, step: EngineStep, backoff: Backoff) -> None:
         self._step = step
         self._backoff = backoff
         self._by_name = {profile.name: profile.by_name for profile in step.profiles.values()}
-        self._listened = {
+        self._registered_events = {
             event
             for plugins in self._by_name.values()
             for plugin in plugins.values()
             for event in plugin.traits.wakes_on
         }
         if step.extenders:
-            self._listened |= set(ClusterEvent)
+            self._registered_events |= set(ClusterEvent)
 
-    # --- adding, and requeueing after a failure -------------------------------------------
+    # --- adding, also after a failure -----------------------------------------------------
 
-    def enqueue(self, state: PodState, cause: MoveCause) -> None:
+    def add(self, pod_state: PodState, cause: MoveCause) -> None:
         """Adds a pod to the active queue, or to the gated ones if PreEnqueue holds it."""
-        self._activate(state, cause, "")
+        self._move_to_active(pod_state, cause, "")
 
-    def back_off(self, state: PodState, cause: MoveCause, plugin: str, message: str = "") -> None:
+    def back_off(
+        self, pod_state: PodState, cause: MoveCause, plugin: str, message: str = ""
+    ) -> None:
         """Backs a pod off after an error. It is retried without waiting for a change."""
-        errors = state.errors + 1
+        errors = pod_state.errors + 1
         self._emit(
             PodQueued(
-                uid=state.pod.uid,
+                uid=pod_state.pod.uid,
                 queue=Queue.BACKOFF,
                 cause=cause,
                 plugin=plugin,
                 until=self._backoff.until(self._step.state.now, errors),
-                failures=state.failures,
+                failures=pod_state.failures,
                 errors=errors,
                 message=message,
             )
         )
 
-    def back_off_or_park(self, state: PodState, plugin: str) -> None:
+    def back_off_or_park(self, pod_state: PodState, plugin: str) -> None:
         """Backs a pod off after an attempt that ended in an error. After ``PARKED_AFTER`` such
         attempts in a row the pod is parked instead: it is retried if the pod changes, if an event
         occurs that the plugin listens to, or by the flush."""
-        errors = state.errors + 1
+        errors = pod_state.errors + 1
         if errors < PARKED_AFTER:
-            self.back_off(state, MoveCause.ATTEMPT_FAILED, plugin)
+            self.back_off(pod_state, MoveCause.ATTEMPT_FAILED, plugin)
         else:
-            self.park(state, MoveCause.PARKED, plugin)
+            self.park(pod_state, MoveCause.PARKED, plugin)
 
-    def park(self, state: PodState, cause: MoveCause, plugin: str) -> None:
+    def park(self, pod_state: PodState, cause: MoveCause, plugin: str) -> None:
         """Parks a pod until it changes, an event occurs that ``plugin`` listens to, or the flush.
         Without a plugin ("") only its own change and the flush requeue it."""
-        errors = state.errors + 1
+        errors = pod_state.errors + 1
         self._emit(
             PodQueued(
-                uid=state.pod.uid,
+                uid=pod_state.pod.uid,
                 queue=Queue.UNSCHEDULABLE,
                 cause=cause,
                 plugin=plugin,
-                rejectors=(plugin or OURSELVES,),
+                rejectors=(plugin or SCHEDULER_ITSELF,),
                 until=self._backoff.until(self._step.state.now, errors),
-                failures=state.failures,
+                failures=pod_state.failures,
                 errors=errors,
             )
         )
 
     def add_unschedulable(
         self,
-        state: PodState,
+        pod_state: PodState,
         cause: MoveCause,
         plugin: str,
         rejectors: tuple[str, ...],
@@ -108,10 +110,10 @@ class Requeueing:
     ) -> None:
         """Puts a pod into unschedulable until a change may let it pass the plugins that refused
         it."""
-        failures = state.failures + 1
+        failures = pod_state.failures + 1
         self._emit(
             PodQueued(
-                uid=state.pod.uid,
+                uid=pod_state.pod.uid,
                 queue=Queue.UNSCHEDULABLE,
                 cause=cause,
                 plugin=plugin,
@@ -129,7 +131,7 @@ class Requeueing:
         now = self._step.state.now
         # One by one: a pod that was updated meanwhile has two entries, and moves with the first.
         for uid in self._step.queue.backoff_completed(now):
-            self._activate(self._step.state.pods[uid], MoveCause.BACKOFF_COMPLETE, "")
+            self._move_to_active(self._step.state.pods[uid], MoveCause.BACKOFF_COMPLETE, "")
         for uid in self._step.queue.flush_due(now):
             self._move_to_active_or_backoff(self._step.state.pods[uid], MoveCause.FLUSH, "")
 
@@ -145,7 +147,7 @@ class Requeueing:
             ours = self._step.profile(state) is not None
             is_new = ours and state.queue is None and not state.bound and uid not in reservations
             if is_new or state.queue in waiting:
-                self._activate(state, MoveCause.RECONFIGURED, "")
+                self._move_to_active(state, MoveCause.RECONFIGURED, "")
 
     def nomination_ended(self, pod: Pod, node: str) -> None:
         """A pod's nomination ended: other pods are woken as if it had left the node (upstream:
@@ -154,22 +156,22 @@ class Requeueing:
         if row is not None:
             self.wake([ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod)
 
-    def move_to_active_or_backoff(self, state: PodState, event: ClusterEvent) -> None:
+    def move_to_active_or_backoff(self, pod_state: PodState, event: ClusterEvent) -> None:
         """Moves a waiting pod to active, or to backoff if its backoff is not over. No hint is
         asked."""
-        self._move_to_active_or_backoff(state, event, "")
+        self._move_to_active_or_backoff(pod_state, event, "")
 
-    def eviction_failed(self, state: PodState, cause: MoveCause) -> None:
+    def eviction_failed(self, pod_state: PodState, cause: MoveCause) -> None:
         """Requeues an unschedulable pod; it is retried as soon as its backoff is over."""
-        if state.queue is Queue.UNSCHEDULABLE:
-            self._move_to_active_or_backoff(state, cause, "")
+        if pod_state.queue is Queue.UNSCHEDULABLE:
+            self._move_to_active_or_backoff(pod_state, cause, "")
 
     def activate(self, uid: str, plugin: str) -> None:
         """Moves an unschedulable pod, or one in backoff, to active at a plugin's request (upstream:
         scheduling_queue.go Activate)."""
-        state = self._step.state.pods.get(uid)
-        if state is not None and state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
-            self._activate(state, MoveCause.FORCE_ACTIVATE, plugin)
+        pod_state = self._step.state.pods.get(uid)
+        if pod_state is not None and pod_state.queue in (Queue.UNSCHEDULABLE, Queue.BACKOFF):
+            self._move_to_active(pod_state, MoveCause.FORCE_ACTIVATE, plugin)
 
     def groups_changed(self, changed: Sequence[Group]) -> None:
         """Asks the plugins that refused members of the changed groups whether the change
@@ -184,35 +186,37 @@ class Requeueing:
                         self._move_to_active_or_backoff(state, ClusterEvent.GROUP_CHANGE, plugin)
 
     def _rejector_for_group(
-        self, state: PodState, matters: dict[tuple[str, str], bool]
+        self, pod_state: PodState, matters: dict[tuple[str, str], bool]
     ) -> str | None:
-        profile = self._step.profile(state)
+        profile = self._step.profile(pod_state)
         if profile is None:
             return None
-        for name in state.rejectors:
+        for name in pod_state.rejectors:
             plugin = self._by_name[profile.name].get(name)
             if plugin is None or not plugin.traits.asks_again_with_group:
                 continue
             key = (profile.name, name)
             if key not in matters:
                 change = Change(ClusterEvent.GROUP_CHANGE, self._view(None))
-                matters[key] = self._waking_plugin(state, change, {name}) is not None
+                matters[key] = self._waking_plugin(pod_state, change, {name}) is not None
             if matters[key]:
                 return name
         return None
 
-    def pod_updated(self, state: PodState, old: Pod) -> None:
+    def pod_updated(self, pod_state: PodState, old: Pod) -> None:
         """A waiting pod has changed from ``old``: checks its gates, or asks the plugins that
         refused it."""
-        if state.queue is Queue.GATED:
-            self._activate(state, ClusterEvent.POD_UPDATE, "")
-        elif state.queue is Queue.UNSCHEDULABLE:
-            change = Change(ClusterEvent.POD_UPDATE, self._view(None), pod=state.pod, old_pod=old)
-            plugin = self._waking_plugin(state, change)
-            if plugin is None and OURSELVES in state.rejectors:
-                plugin = OURSELVES
+        if pod_state.queue is Queue.GATED:
+            self._move_to_active(pod_state, ClusterEvent.POD_UPDATE, "")
+        elif pod_state.queue is Queue.UNSCHEDULABLE:
+            change = Change(
+                ClusterEvent.POD_UPDATE, self._view(None), pod=pod_state.pod, old_pod=old
+            )
+            plugin = self._waking_plugin(pod_state, change)
+            if plugin is None and SCHEDULER_ITSELF in pod_state.rejectors:
+                plugin = SCHEDULER_ITSELF
             if plugin is not None:
-                self._move_to_active_or_backoff(state, change.event, plugin)
+                self._move_to_active_or_backoff(pod_state, change.event, plugin)
 
     def wake(
         self,
@@ -223,16 +227,16 @@ class Requeueing:
         pod: Pod | None = None,
         old_pod: Pod | None = None,
         *,
-        retreat: bool = False,
+        group_gave_up: bool = False,
     ) -> None:
-        """Asks the plugins that refused each waiting pod whether a change may help it. ``retreat``
-        is set if a group gives back room that it held at Permit."""
+        """Asks the plugins that refused each waiting pod whether a change may help it.
+        ``group_gave_up``: a group gives back what it held at Permit."""
         queue = self._step.queue
-        relevant = [event for event in events if event in self._listened]
+        relevant = [event for event in events if event in self._registered_events]
         if not relevant or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
             return
         changes = [Change(event, self._view(row), node, old, pod, old_pod) for event in relevant]
-        self._wake(changes, retreat=retreat)
+        self._wake(changes, group_gave_up=group_gave_up)
 
     def object_changed(self, old: ClusterObject | None, new: ClusterObject | None) -> None:
         """An object other than a pod or a node was added, changed or deleted."""
@@ -274,15 +278,15 @@ class Requeueing:
         changes: Sequence[Change],
         only: Collection[str] | None = None,
         *,
-        retreat: bool = False,
+        group_gave_up: bool = False,
     ) -> None:
         """Moves pods in the order of their arrival, whatever the order of the wake classes."""
         queue = self._step.queue
         woken: list[tuple[int, str, ClusterEvent, str]] = []
         for wake_class, representative in queue.wake_classes():
-            state = self._step.state.pods[representative]
+            pod_state = self._step.state.pods[representative]
             for change in changes:
-                plugin = self._waking_plugin(state, change, only)
+                plugin = self._waking_plugin(pod_state, change, only)
                 if plugin is not None:
                     woken += [
                         (self._step.state.pods[uid].order, uid, change.event, plugin)
@@ -290,10 +294,14 @@ class Requeueing:
                     ]
                     break
         for order, uid, event, plugin in sorted(woken):
-            state = self._step.state.pods[uid]
-            is_tired = retreat and state.failures > RETREATS_IGNORED_AFTER and self._is_grouped(uid)
-            if state.order == order and not is_tired:
-                self._move_to_active_or_backoff(state, event, plugin)
+            pod_state = self._step.state.pods[uid]
+            ignores_group = (
+                group_gave_up
+                and pod_state.failures > GROUP_FAILURES_IGNORED_AFTER
+                and self._is_grouped(uid)
+            )
+            if pod_state.order == order and not ignores_group:
+                self._move_to_active_or_backoff(pod_state, event, plugin)
 
     def _is_grouped(self, uid: str) -> bool:
         return self._step.groups.of(uid) is not None
@@ -303,19 +311,19 @@ class Requeueing:
         return NodeView(self._step.state.nodes, rows)
 
     def _waking_plugin(
-        self, state: PodState, change: Change, only: Collection[str] | None = None
+        self, pod_state: PodState, change: Change, only: Collection[str] | None = None
     ) -> str | None:
         """The first plugin that refused the pod and for which the change may matter; None if there
         is none, and "" for a pod that no plugin refused. ``only`` limits the plugins asked. A
         plugin without a hint wakes the pod, and so does a hint that raises: one attempt too many
         is harmless. A pod that no plugin refused (there was no node) is woken by any change of the
         cluster (upstream: isPodWorthRequeuing)."""
-        profile = self._step.profile(state)
+        profile = self._step.profile(pod_state)
         if profile is None:
             return None
-        if not state.rejectors and not only:
+        if not pod_state.rejectors and not only:
             return ""
-        for name in state.rejectors:
+        for name in pod_state.rejectors:
             if only is not None and name not in only:
                 continue
             if name == EXTENDER:  # any change may matter to it (upstream: defaultEnqueueExtension)
@@ -328,37 +336,41 @@ class Requeueing:
                 continue
             if plugin.hint is None:
                 return name
-            cycle = self._step.cycle(state.attempts)
+            cycle = self._step.cycle(pod_state.attempts)
             cycle.plugin = name
             try:
-                if plugin.hint(cycle, state.pod, change):
+                if plugin.hint(cycle, pod_state.pod, change):
                     return name
             except PluginError:
                 return name
         return None
 
     def _move_to_active_or_backoff(
-        self, state: PodState, cause: MoveCause | ClusterEvent, plugin: str
+        self, pod_state: PodState, cause: MoveCause | ClusterEvent, plugin: str
     ) -> None:
         """Moves a pod to active, or to backoff if that is not over yet. A plugin that answered
         Pending moves its pod to active at once."""
-        backs_off = state.until > self._step.state.now and plugin not in state.pending
-        if backs_off and state.queue is not Queue.GATED:
-            self._emit(_moved_record(state, Queue.BACKOFF, cause, plugin))
+        backs_off = pod_state.until > self._step.state.now and plugin not in pod_state.pending
+        if backs_off and pod_state.queue is not Queue.GATED:
+            self._emit(_moved_record(pod_state, Queue.BACKOFF, cause, plugin))
         else:
-            self._activate(state, cause, plugin)
+            self._move_to_active(pod_state, cause, plugin)
 
-    def _activate(self, state: PodState, cause: MoveCause | ClusterEvent, plugin: str) -> None:
-        profile = self._step.profile(state)
+    def _move_to_active(
+        self, pod_state: PodState, cause: MoveCause | ClusterEvent, plugin: str
+    ) -> None:
+        profile = self._step.profile(pod_state)
         # A pod without a profile leaves the queue by an attempt.
-        gate = self.gate(profile, state.pod) if profile is not None else None
+        gate = self.gate(profile, pod_state.pod) if profile is not None else None
         if gate is None:
-            self._emit(_moved_record(state, Queue.ACTIVE, cause, plugin))
-        elif state.queue is not Queue.GATED or state.rejectors != (gate[0],):
+            self._emit(_moved_record(pod_state, Queue.ACTIVE, cause, plugin))
+        elif pod_state.queue is not Queue.GATED or pod_state.rejectors != (gate[0],):
             name, status = gate
             message = ", ".join(status.reasons)
             self._emit(
-                _moved_record(state, Queue.GATED, cause, name, rejectors=(name,), message=message)
+                _moved_record(
+                    pod_state, Queue.GATED, cause, name, rejectors=(name,), message=message
+                )
             )
 
     def gate(self, profile: Profile, pod: Pod) -> tuple[str, Status] | None:
@@ -377,7 +389,7 @@ class Requeueing:
 
 
 def _moved_record(
-    state: PodState,
+    pod_state: PodState,
     queue: Queue,
     cause: MoveCause | ClusterEvent,
     plugin: str,
@@ -385,14 +397,14 @@ def _moved_record(
     message: str = "",
 ) -> PodQueued:
     return PodQueued(
-        uid=state.pod.uid,
+        uid=pod_state.pod.uid,
         queue=queue,
         cause=cause,
         plugin=plugin,
-        rejectors=state.rejectors if rejectors is None else rejectors,
-        pending=state.pending,
-        until=state.until,
-        failures=state.failures,
-        errors=state.errors,
+        rejectors=pod_state.rejectors if rejectors is None else rejectors,
+        pending=pod_state.pending,
+        until=pod_state.until,
+        failures=pod_state.failures,
+        errors=pod_state.errors,
         message=message,
     )

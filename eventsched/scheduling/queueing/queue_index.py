@@ -69,44 +69,46 @@ class QueueIndex:
         self.lengths: dict[Queue, int] = dict.fromkeys(Queue, 0)
         self._counted: dict[str, Queue] = {}
         self._deadlines: list[tuple[int, str, str]] = []
-        self.waiting: dict[str, None] = {}
+        self.waiting_at_permit: dict[str, None] = {}
         """The pods that wait at Permit."""
-        self.permits: dict[str, dict[str, str]] = {}
+        self.permit_waits: dict[str, dict[str, str]] = {}
         """Plugin → uid of each pod that waits for it → the pod's node."""
         self._waits_for: dict[str, tuple[str, ...]] = {}
-        self.preparing: dict[str, None] = {}
+        self.waiting_in_pre_bind: dict[str, None] = {}
         """The pods that wait in PreBind."""
         self.prebind_waits = PreBindWaitIndex()
 
     def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
         """Updates the indexes with where the pod is now. Called after each record that moves it."""
         reservation = self._state.reservations.get(uid)
-        self._note_waits(uid, self.waiting, reservation.waits if reservation else _NONE)
-        self._note_permits(uid, reservation)
-        self._note_waits(uid, self.preparing, reservation.preparing if reservation else _NONE)
-        self.prebind_waits.note(uid, waits=uid in self.preparing)
-        state = self._state.pods.get(uid)
-        queue = state.queue if state else None
+        self._note_waits(uid, self.waiting_at_permit, reservation.waits if reservation else _NONE)
+        self._note_permit_waits(uid, reservation)
+        self._note_waits(
+            uid, self.waiting_in_pre_bind, reservation.preparing if reservation else _NONE
+        )
+        self.prebind_waits.note(uid, waits=uid in self.waiting_in_pre_bind)
+        pod_state = self._state.pods.get(uid)
+        queue = pod_state.queue if pod_state else None
         before = self._counted.pop(uid, None)
         if before is not None:
             self.lengths[before] -= 1
         if (old_class := self._wake_class_of.pop(uid, None)) is not None:
             self._wake_classes.get(old_class, {}).pop(uid, None)
         self._keys.pop(uid, None)
-        if state is None or queue is None:
+        if pod_state is None or queue is None:
             return
         self._counted[uid] = queue
         self.lengths[queue] += 1
         if queue is Queue.ACTIVE:
-            key = self._keys[uid] = self._key(state)
-            heappush(self._active, (key, state.order, uid))
+            key = self._keys[uid] = self._key(pod_state)
+            heappush(self._active, (key, pod_state.order, uid))
         elif queue is Queue.BACKOFF:
-            heappush(self._due, (state.until, state.order, uid))
+            heappush(self._due, (pod_state.until, pod_state.order, uid))
         else:
             if queue is Queue.UNSCHEDULABLE:
-                heappush(self._flush, (state.entered + FLUSH_AFTER, state.order, uid))
-            wake_class = (state.rejectors, signatures(state))
-            self._wake_classes.setdefault(wake_class, {})[uid] = state.order
+                heappush(self._flush, (pod_state.entered + FLUSH_AFTER, pod_state.order, uid))
+            wake_class = (pod_state.rejectors, signatures(pod_state))
+            self._wake_classes.setdefault(wake_class, {})[uid] = pod_state.order
             self._wake_class_of[uid] = wake_class
 
     def _note_waits(self, uid: str, among: dict[str, None], waits: Mapping[str, int]) -> None:
@@ -117,29 +119,31 @@ class QueueIndex:
         elif not waits:
             among.pop(uid, None)
 
-    def _note_permits(self, uid: str, reservation: Reservation | None) -> None:
+    def _note_permit_waits(self, uid: str, reservation: Reservation | None) -> None:
         before = self._waits_for.pop(uid, ())
         now = tuple(reservation.waits) if reservation is not None else ()
         for plugin in before:
             if plugin not in now:
-                del self.permits[plugin][uid]
+                del self.permit_waits[plugin][uid]
         if reservation is not None and now:
             self._waits_for[uid] = now
             for plugin in now:
-                self.permits.setdefault(plugin, {})[uid] = reservation.node
+                self.permit_waits.setdefault(plugin, {})[uid] = reservation.node
 
     def reorder(self, uid: str) -> None:
         """Updates a pod's place in the active queue after its group has changed."""
         if uid in self._keys:
-            state = self._state.pods[uid]
-            key = self._key(state)
+            pod_state = self._state.pods[uid]
+            key = self._key(pod_state)
             if key != self._keys[uid]:
                 self._keys[uid] = key
-                heappush(self._active, (key, state.order, uid))
+                heappush(self._active, (key, pod_state.order, uid))
 
-    def _key(self, state: PodState) -> tuple[int, Any]:
-        uid = state.pod.uid
-        queued = QueuedPod(state.pod, state.since, state.attempts, self._pod_groups.of(uid))
+    def _key(self, pod_state: PodState) -> tuple[int, Any]:
+        uid = pod_state.pod.uid
+        queued = QueuedPod(
+            pod_state.pod, pod_state.since, pod_state.attempts, self._pod_groups.of(uid)
+        )
         try:
             return 0, self._sort_key(queued)
         except Exception:  # noqa: BLE001 - third-party QueueSort: such a pod goes last, by age
@@ -149,7 +153,7 @@ class QueueIndex:
         """The next pod to schedule."""
         while self._active:
             key, order, uid = self._active[0]
-            if self._is(uid, order, Queue.ACTIVE) and self._keys[uid] == key:
+            if self._is_current(uid, order, Queue.ACTIVE) and self._keys[uid] == key:
                 return uid
             heappop(self._active)
         return None
@@ -195,7 +199,7 @@ class QueueIndex:
         for wake_class, members in list(self._wake_classes.items()):
             while members:
                 uid, order = next(iter(members.items()))
-                if self._is(uid, order, *_WAKEABLE):
+                if self._is_current(uid, order, *_WAKEABLE):
                     yield wake_class, uid
                     break
                 del members[uid]
@@ -205,16 +209,16 @@ class QueueIndex:
     def members(self, wake_class: WakeClass) -> list[str]:
         """All pods of a wake class, in the order of their arrival."""
         members = self._wake_classes.get(wake_class, {})
-        return [uid for uid, order in members.items() if self._is(uid, order, *_WAKEABLE)]
+        return [uid for uid, order in members.items() if self._is_current(uid, order, *_WAKEABLE)]
 
     def _next(self, heap: list[tuple[int, int, str]], queue: Queue) -> int | None:
         while heap:
             due, order, uid = heap[0]
-            if self._is(uid, order, queue):
+            if self._is_current(uid, order, queue):
                 return due
             heappop(heap)
         return None
 
-    def _is(self, uid: str, order: int, *queues: Queue) -> bool:
-        state = self._state.pods.get(uid)
-        return state is not None and state.order == order and state.queue in queues
+    def _is_current(self, uid: str, order: int, *queues: Queue) -> bool:
+        pod_state = self._state.pods.get(uid)
+        return pod_state is not None and pod_state.order == order and pod_state.queue in queues
