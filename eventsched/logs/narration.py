@@ -28,11 +28,12 @@ _API_EVENTS: dict[type[Record], str] = {
     records.PreemptionDecided: "Preempting",
     records.EvictionSucceeded: "Preempted",
 }
-"""Kinds whose lines have the name of the API server's event with that meaning. All others have the
+"""Kinds whose lines have the name of the API server's Event with that meaning. All others have the
 name of the kind."""
 _HEADINGS = {row.record: (row.level, _API_EVENTS.get(row.record, row.name)) for row in CATALOGUE}
 """Kind → level and name of its lines, unless ``_RAISED`` has others."""
 _LOGGED_FIELDS = {
+    records.NodeAdded: ("node",),
     records.PodDecided: ("uid", "attempt", "outcome", "profile", "plugin", "node", "message"),
     records.PreemptionDecided: ("uid", "attempt", "node"),
     records.StreamStarted: ("engine", "format", "seed", "timeline"),
