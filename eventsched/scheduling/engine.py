@@ -246,7 +246,7 @@ class Engine:
         pod_state = self.state.pods[added.pod.uid]
         if pod_state.bound:
             self._assigned_pod_changed(ClusterEvent.ASSIGNED_POD_ADD, added.pod)
-        elif self._step.profile(pod_state) is not None:
+        elif self._step.scheduling_profile(pod_state) is not None:
             self._scheduling_queue.add(pod_state, MoveCause.POD_ADD)
 
     def _pod_updated(self, updated: records.PodUpdated, at: int) -> None:

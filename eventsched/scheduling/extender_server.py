@@ -96,7 +96,7 @@ class ExtenderServer:
     @property
     def _profile(self) -> Profile | None:
         """The served profile, applied to all nodes: the calling scheduler has selected them."""
-        served = self._step.served
+        served = self._step.served_profile
         if served is not None and served.percentage:
             if self._unsampled is None or self._unsampled.name != served.name:
                 self._unsampled = copy(served)
@@ -124,7 +124,7 @@ class ExtenderServer:
             return {"problem": "the pod is being deleted"}
         if node not in state.nodes.rows:
             return {"problem": f"node {node} is not known"}
-        if self._step.profile(known) is not None:
+        if self._step.scheduling_profile(known) is not None:
             return {"problem": "this scheduler places the pod itself"}
         return {"node": node, "attempt": known.attempts + 1, "waits": True}
 

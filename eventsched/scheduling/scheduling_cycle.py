@@ -121,7 +121,7 @@ class SchedulingCycle:
     def run(self, uid: str) -> None:
         """One attempt, from the verdicts to the intent to bind or back to a queue."""
         pod_state = self._step.state.pods[uid]
-        profile = self._step.profile(pod_state)
+        profile = self._step.scheduling_profile(pod_state)
         cycle = self._step.cycle(pod_state.attempts + 1)
         if profile is None or pod_state.pod.deleting:
             self._skip(pod_state, cycle.attempt, is_ours=profile is not None)

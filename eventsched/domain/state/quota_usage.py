@@ -59,7 +59,7 @@ def is_over(
     )
 
 
-class Space:
+class NamespaceUsage:
     """A namespace's pods on nodes: what they use (without zeros), the pods by uid, and how many
     there are of each priority."""
 
@@ -76,7 +76,7 @@ class Quotas:
 
     def __init__(self, registry: Registry, pods: Mapping[str, PodState]) -> None:
         self._registry, self._pods = registry, pods
-        self._spaces: dict[str, Space] | None = None
+        self._by_namespace: dict[str, NamespaceUsage] | None = None
         """None until there is a quota."""
         self._version: tuple[int, ...] = ()
         self._quotas: dict[str, ElasticQuota] = {}
@@ -87,27 +87,29 @@ class Quotas:
 
     def place(self, pod_state: PodState, sign: int) -> None:
         """Takes a pod that is booked on a node (``sign`` 1) or leaves it (-1)."""
-        if self._spaces is None:
+        if self._by_namespace is None:
             return
-        self._book(self._spaces, pod_state, sign)
+        self._book(self._by_namespace, pod_state, sign)
         if pod_state.pod.namespace in self._quotas:
             _follow(self._used, request(pod_state.pod.spec), sign)
 
-    def _book(self, spaces: dict[str, Space], pod_state: PodState, sign: int) -> None:
+    def _book(
+        self, by_namespace: dict[str, NamespaceUsage], pod_state: PodState, sign: int
+    ) -> None:
         pod = pod_state.pod
-        space = spaces.get(pod.namespace)
-        if space is None:
-            space = spaces[pod.namespace] = Space()
-        _follow(space.used, request(pod.spec), sign)
-        space.priorities[pod.priority] += sign
-        if not space.priorities[pod.priority]:
-            del space.priorities[pod.priority]
+        usage = by_namespace.get(pod.namespace)
+        if usage is None:
+            usage = by_namespace[pod.namespace] = NamespaceUsage()
+        _follow(usage.used, request(pod.spec), sign)
+        usage.priorities[pod.priority] += sign
+        if not usage.priorities[pod.priority]:
+            del usage.priorities[pod.priority]
         if sign > 0:
-            space.members[pod.uid] = pod_state
+            usage.members[pod.uid] = pod_state
         else:
-            del space.members[pod.uid]
-            if not space.members:
-                del spaces[pod.namespace]
+            del usage.members[pod.uid]
+            if not usage.members:
+                del by_namespace[pod.namespace]
 
     # --- questions ------------------------------------------------------------------------
 
@@ -118,13 +120,13 @@ class Quotas:
 
     def used(self, namespace: str) -> Mapping[str, int]:
         """What a namespace's pods use, if there is any quota."""
-        return self.space(namespace).used
+        return self.usage_of(namespace).used
 
-    def space(self, namespace: str) -> Space:
+    def usage_of(self, namespace: str) -> NamespaceUsage:
         """A namespace's pods; read only."""
         self._refresh()
-        space = None if self._spaces is None else self._spaces.get(namespace)
-        return Space() if space is None else space
+        usage = None if self._by_namespace is None else self._by_namespace.get(namespace)
+        return NamespaceUsage() if usage is None else usage
 
     def usage(self) -> "HypotheticalUsage":
         """The usage now, for hypothetical changes."""
@@ -152,11 +154,11 @@ class Quotas:
             first = self._quotas.get(quota.namespace)
             if first is None or quota.name < first.name:
                 self._quotas[quota.namespace] = quota
-        if self._quotas and self._spaces is None:
-            self._spaces = {}
+        if self._quotas and self._by_namespace is None:
+            self._by_namespace = {}
             for state in self._pods.values():
                 if state.booked_node:
-                    self._book(self._spaces, state, 1)
+                    self._book(self._by_namespace, state, 1)
         self._used, self._min = {}, {}
         for namespace, quota in self._quotas.items():
             _add(self._min, quota.min or _NO_RESOURCES)

@@ -81,7 +81,7 @@ class Binding:
     def _ask_permit(self, uid: str) -> None:
         reservation = self._step.state.reservations.get(uid)
         for name in tuple(reservation.waits) if reservation is not None else ():
-            profile = self._step.profile_of(self._step.state.pods[uid].pod)
+            profile = self._step.placing_profile(self._step.state.pods[uid].pod)
             plugin = profile.calls(name)
             if uid not in self._step.queue.waiting_at_permit:
                 return
@@ -121,7 +121,7 @@ class Binding:
                 reason = f'pod "{pod.full_name}" rejected while waiting on permit: {timeout}'
                 self._give_up(uid, plugin, Status.unschedulable(reason))
             else:
-                status = reserve_permit_bind.overdue(self._step.profile_of(pod).calls(plugin))
+                status = reserve_permit_bind.overdue(self._step.placing_profile(pod).calls(plugin))
                 self._give_up(uid, plugin, status, MoveCause.BINDING_FAILED)
 
     def prepare(self, uid: str, preparations: Sequence[tuple[str, Preparation]]) -> None:
@@ -186,7 +186,7 @@ class Binding:
             return
         pod_state = self._step.state.pods[outcome.uid]
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
-        profile = self._step.profile_of(pod_state.pod)
+        profile = self._step.placing_profile(pod_state.pod)
         problems = reserve_permit_bind.post_bind(profile, pod_state.pod, reservation.node, cycle)
         self._step.emit(
             records.PodBound(
@@ -220,7 +220,7 @@ class Binding:
         """The configuration changed: gives up pods that wait for a plugin that no longer runs. An
         intent to bind is kept."""
         for uid, reservation in list(self._step.state.reservations.items()):
-            profile = self._step.profile_of(self._step.state.pods[uid].pod)
+            profile = self._step.placing_profile(self._step.state.pods[uid].pod)
             names = profile.by_name.keys()
             missing = [
                 name for name in (*reservation.waits, *reservation.preparing) if name not in names
@@ -232,7 +232,7 @@ class Binding:
 
     def pod_gone(self, pod_state: PodState, reservation: Reservation) -> None:
         """A pod with a reservation is gone: runs its plugins' Unreserve."""
-        profile = self._step.profile(pod_state)
+        profile = self._step.scheduling_profile(pod_state)
         if profile is None:
             return
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
@@ -245,7 +245,7 @@ class Binding:
         if reservation.waits:
             return
         pod_state = self._step.state.pods[uid]
-        profile = self._step.profile_of(pod_state.pod)
+        profile = self._step.placing_profile(pod_state.pod)
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
         placement = reserve_permit_bind.prepare(profile, pod_state.pod, reservation.node, cycle)
         if placement.refusal is not None:
@@ -264,7 +264,7 @@ class Binding:
             self._step.queue.prebind_waits.set_objects(uid, ())
             return
         state, nodes = self._step.state.pods[uid], self._step.state.nodes
-        profile = self._step.profile_of(state.pod)
+        profile = self._step.placing_profile(state.pod)
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
         row = nodes.rows.get(reservation.node)
         view = NodeView(nodes, np.array([] if row is None else [row], dtype=np.intp))
@@ -284,7 +284,7 @@ class Binding:
         self.apply_side_effects(uid, cycle)
 
     def _bind(self, pod_state: PodState, reservation: Reservation, cycle: Cycle) -> None:
-        profile = self._step.profile_of(pod_state.pod)
+        profile = self._step.placing_profile(pod_state.pod)
         placement = reserve_permit_bind.Placement()
         if binder(self._step.extenders, pod_state.pod) is None:
             placement = reserve_permit_bind.bind(profile, pod_state.pod, reservation.node, cycle)
@@ -308,7 +308,7 @@ class Binding:
         pod_state = self._step.state.pods[uid]
         cycle = self._step.cycle(reservation.attempt, reservation.carry)
         cycle.sender = sender
-        profile = self._step.profile_of(pod_state.pod)
+        profile = self._step.placing_profile(pod_state.pod)
         problems = reserve_permit_bind.unreserve(profile, pod_state.pod, reservation.node, cycle)
         self._end_reservation(
             pod_state, plugin, Status(status.code, status.reasons + problems), cause

@@ -63,7 +63,7 @@ class DryRun:
         self.nominated = nominated
         self._refreshed = False
 
-    def memory(self) -> "DryRunCache":
+    def cache(self) -> "DryRunCache":
         """The cache for pods of this class and priority."""
         caches = self.equivalence_class.dry_run_caches
         cache: DryRunCache | None = caches.get(self.pod.priority)
@@ -86,8 +86,8 @@ class DryRun:
             # judge() does not refresh the class's columns after PreFilter has refused the pod.
             self.equivalence_class.refresh(self.table, self.cycle, self.pod)
             self._refreshed = True
-        keys = self.equivalence_class.unchanging(view.rows)
-        for plugin in (*self.equivalence_class.changing, *self.uncached):
+        keys = self.equivalence_class.static_keys(view.rows)
+        for plugin in (*self.equivalence_class.dynamic_filters, *self.uncached):
             codes = plugin(self.cycle, self.pod, view)
             if codes is None:
                 continue

@@ -28,7 +28,7 @@ from eventsched.scheduling.cycle.cycle_keys import (
     Keys,
     Totals,
 )
-from eventsched.scheduling.cycle.prefilter import Narrowed, Refusal, ask_pre_filter, skips_score
+from eventsched.scheduling.cycle.prefilter import NodeSets, Refusal, ask_pre_filter, skips_score
 from eventsched.scheduling.cycle.score_cache import ScoreCache, longer
 from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
@@ -47,7 +47,7 @@ class EquivalenceClass:
         Raises PluginError."""
         self.unsigned = unsigned
         self.refusal: Refusal | None = None
-        self.narrowed: Narrowed = []
+        self.narrowed: NodeSets = []
         skipped = self._pre_filter(profile, pod, unsigned, cycle)
         filters = [f for f in profile.filters if f.name not in skipped]
         self.filters = [f for f in filters if f.name not in unsigned]
@@ -132,12 +132,12 @@ class EquivalenceClass:
             self._feasible = np.flatnonzero(self.keys == KEY_PASSES)
         return self._feasible
 
-    def unchanging(self, rows: Rows) -> Keys:
+    def static_keys(self, rows: Rows) -> Keys:
         """int32[n]: the first refusal among the filters that no pod on a node can change."""
         return self._static[rows]
 
     @property
-    def changing(self) -> list[Filter]:
+    def dynamic_filters(self) -> list[Filter]:
         """The signed filters that depend on the pods on a node."""
         return self._dynamic_filters
 

@@ -35,7 +35,7 @@ from eventsched.scheduling.cycle.pod_specific_verdicts import (
     counted,
     weighted,
 )
-from eventsched.scheduling.cycle.prefilter import Narrowed, Refusal, ask_pre_filter, unsatisfiable
+from eventsched.scheduling.cycle.prefilter import NodeSets, Refusal, ask_pre_filter, unsatisfiable
 from eventsched.scheduling.framework import Cycle, PluginError
 from eventsched.scheduling.framework.profile import FIRST_SCORE_POSITION, Filter, Profile
 
@@ -178,7 +178,7 @@ def judge(
 
 def _pre_filter(
     equivalence_class: EquivalenceClass, table: NodeTable, profile: Profile, pod: Pod, cycle: Cycle
-) -> tuple[Refusal | None, Narrowed, list[Filter]]:
+) -> tuple[Refusal | None, NodeSets, list[Filter]]:
     """Completes the class's PreFilter results with those of the unsigned plugins. Returns the
     refusal, the sets of nodes, and the filters that the class does not answer. Raises
     PluginError."""

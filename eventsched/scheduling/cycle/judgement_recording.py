@@ -84,14 +84,14 @@ class RecordedJudgement(NamedTuple):
 class ClassRecord:
     """The last decision of a class, from which the next one is written as a delta."""
 
-    __slots__ = ("base", "chain", "codes", "digest", "numbers", "scored", "scoring")
+    __slots__ = ("base", "codes", "deltas_since_whole", "digest", "numbers", "scored", "scoring")
 
     def __init__(self) -> None:
         self.codes: Codes = np.zeros(0, dtype=np.uint16)
         self.digest = b""
         self.numbers: dict[CycleKey, VerdictCode] = dict(_FIXED)
         self.base: int | None = None
-        self.chain = 0
+        self.deltas_since_whole = 0
         self.scored = False
         self.scoring = 0
 
@@ -100,7 +100,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
     decision itself goes there plus the number of definitions."""
     if judged.equivalence_class is None or not judged.is_class_result:
-        return _apart(state, judged, position)
+        return _record_pod_specific(state, judged, position)
     equivalence_class = judged.equivalence_class
     class_record: ClassRecord = equivalence_class.recorded or ClassRecord()
     equivalence_class.recorded = class_record
@@ -117,13 +117,18 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
     class_record.digest = class_record.digest or column_digest(class_record.codes)
     size = len(equivalence_class.keys)
     fits = class_record.scored or not scored  # scores can be a delta only to scores
-    if rows is None or class_record.base is None or class_record.chain >= LONGEST_CHAIN or not fits:
+    if (
+        rows is None
+        or class_record.base is None
+        or class_record.deltas_since_whole >= LONGEST_CHAIN
+        or not fits
+    ):
         detail = Detail(size, None, class_record.codes.copy(), tuple(s.raw.copy() for s in scored))
-        class_record.chain = 0
+        class_record.deltas_since_whole = 0
     else:
         codes, raws = _parts(equivalence_class, class_record, rows)
         detail = Detail(size, class_record.base, codes, raws if scored else ())
-        class_record.chain += 1
+        class_record.deltas_since_whole += 1
     class_record.base, class_record.scored = position + len(definitions), bool(scored)
     (
         equivalence_class.unrecorded,
@@ -177,12 +182,12 @@ def _patch(class_record: ClassRecord, equivalence_class: EquivalenceClass, rows:
         class_record.digest = b""
 
 
-class Vectors:
+class DeltaBase:
     """The vectors of the class's last pod-specific decision. The next one is written as a delta to
     them. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
     of columns that are known to hold only zeros."""
 
-    __slots__ = ("base", "chain", "columns", "digests", "shape", "zero")
+    __slots__ = ("base", "columns", "deltas_since_whole", "digests", "shape", "zero")
 
     def __init__(self) -> None:
         self.shape = (-1, -1)
@@ -190,16 +195,16 @@ class Vectors:
         self.digests: list[bytes] = []
         self.zero: set[int] = set()
         self.base = 0
-        self.chain = 0
+        self.deltas_since_whole = 0
 
-    def follow(
+    def delta_to(
         self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
     ) -> list[DeltaPart | None] | None:
         """Stores the next decision's vectors. Returns the changed rows of each vector (None:
         unchanged), or None if all are to be written whole."""
         self.zero, still = zero, self.zero & zero
-        if shape != self.shape or self.chain >= LONGEST_CHAIN:
-            self.shape, self.chain = shape, 0
+        if shape != self.shape or self.deltas_since_whole >= LONGEST_CHAIN:
+            self.shape, self.deltas_since_whole = shape, 0
             self.columns = [column.copy() for column in columns]
             self.digests = [column_digest(column) for column in columns]
             return None
@@ -213,9 +218,9 @@ class Vectors:
                 self.columns[place] = new.copy()
                 self.digests[place] = column_digest(new)
         if _outweigh(parts, shape[0]):
-            self.chain = 0
+            self.deltas_since_whole = 0
             return None
-        self.chain += 1
+        self.deltas_since_whole += 1
         return parts
 
 
@@ -226,14 +231,16 @@ def _outweigh(parts: list[DeltaPart | None], size: int) -> bool:
     return sum(rows + min(2 * rows, size // 8) for rows in changed) > size * len(parts)
 
 
-def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJudgement:
+def _record_pod_specific(
+    state: SchedulerState, judged: Judgement, position: int
+) -> RecordedJudgement:
     numbers = dict(_FIXED)
     definitions = _define(state, judged, numbers)
     codes = _encode(judged.keys, numbers, judged.counts)
     scores = judged.scores if judged.feasible else []
     scoring = _scoring(state, scores, definitions) if scores else 0
     own_normalized = tuple(score.normalized for score in scores)
-    vectors = Vectors()
+    vectors = DeltaBase()
     if judged.equivalence_class is not None and not any(
         column is not None for column in own_normalized
     ):
@@ -241,7 +248,7 @@ def _apart(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
             judged.equivalence_class.pod_specific_record or vectors
         )
     zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
-    parts = vectors.follow([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
+    parts = vectors.delta_to([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
     size, after = len(codes), vectors.columns
     if parts is None:
         detail = Detail(size, None, after[0], tuple(after[1:]), own_normalized)
@@ -334,16 +341,16 @@ def _counts(
 
 
 def _encode(
-    keys: Keys, numbers: dict[CycleKey, VerdictCode], kinds: Collection[CycleKey] = ()
+    keys: Keys, numbers: dict[CycleKey, VerdictCode], distinct_keys: Collection[CycleKey] = ()
 ) -> Codes:
-    """uint16[n]: the stream's numbers for keys; ``kinds`` are the keys that occur, if known."""
+    """uint16[n]: the stream's numbers for keys; ``distinct_keys``: those that occur, if known."""
     if len(keys) == 1:
         return np.array([numbers[keys[0].item()]], dtype=np.uint16)
     codes = np.zeros(len(keys), dtype=np.uint16)
-    if 0 < len(kinds) <= FEW_KEYS:
-        for kind in kinds:
-            if kind != KEY_PASSES:
-                np.putmask(codes, keys == kind, numbers[kind])
+    if 0 < len(distinct_keys) <= FEW_KEYS:
+        for key in distinct_keys:
+            if key != KEY_PASSES:
+                np.putmask(codes, keys == key, numbers[key])
         return codes
     refused = np.flatnonzero(keys != KEY_PASSES)
     distinct, where = np.unique(keys[refused], return_inverse=True)

@@ -97,7 +97,7 @@ def refused_for_nominated(dry_run: DryRun) -> Refused:
             if (nominated_pods := dry_run.nominated_pods(row))
         }
         return refusals(dry_run, pods_by_row)
-    cache = dry_run.memory()
+    cache = dry_run.cache()
     cache.nominated_refusals = cache.nominated_refusals or NominatedRefusals()
     rows, keys = cache.nominated_refusals.refresh(dry_run)
     nominated_row = table.rows.get(preemptions.node(dry_run.pod.uid), -1)

@@ -27,7 +27,7 @@ from eventsched.scheduling.cycle.cycle_keys import (
     Totals,
 )
 from eventsched.scheduling.cycle.equivalence import EquivalenceClass
-from eventsched.scheduling.cycle.prefilter import Narrowed, skips_score
+from eventsched.scheduling.cycle.prefilter import NodeSets, skips_score
 from eventsched.scheduling.framework import Cycle, IntColumn, PluginError
 from eventsched.scheduling.framework.profile import Filter, Profile, Score
 
@@ -91,7 +91,7 @@ class PodSpecificVerdicts:
 
     # --- verdicts -------------------------------------------------------------------------
 
-    def narrow(self, narrowed: Narrowed) -> None:
+    def narrow(self, narrowed: NodeSets) -> None:
         """Excludes the nodes that PreFilter did not name."""
         if not narrowed:
             return

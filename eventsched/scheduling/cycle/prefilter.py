@@ -9,7 +9,7 @@ from eventsched.domain.records.verdicts import Code
 from eventsched.scheduling.framework import Cycle, PluginError, PreFilterResult, Status
 from eventsched.scheduling.framework.plugin_calls import PluginCalls
 
-Narrowed = list[tuple[str, frozenset[str]]]
+NodeSets = list[tuple[str, frozenset[str]]]
 """(plugin, names of the only nodes that it allows) for each plugin that narrows them."""
 Refusal = tuple[str, Status]
 """(plugin, its status)."""
@@ -17,7 +17,7 @@ Refusal = tuple[str, Status]
 
 def ask_pre_filter(
     plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | None,
-    narrowed: Narrowed, skipped: set[str], refusal: Refusal | None,
+    narrowed: NodeSets, skipped: set[str], refusal: Refusal | None,
 ) -> Refusal | None:  # fmt: skip
     """Runs one plugin's PreFilter and adds its answer to ``narrowed`` or ``skipped``. Returns the
     refusal so far: one that preemption cannot resolve stays, any other is replaced by the next.
@@ -45,7 +45,7 @@ def skips_score(plugin: PluginCalls, cycle: Cycle, pod: Pod, nodes: NodeView | N
     raise PluginError(plugin.name, "pre_score", ", ".join(answer.reasons))
 
 
-def unsatisfiable(narrowed: Narrowed) -> Refusal | None:
+def unsatisfiable(narrowed: NodeSets) -> Refusal | None:
     """The refusal if the plugins' sets of nodes have no node in common, else None."""
     left: frozenset[str] | None = None
     names: list[str] = []

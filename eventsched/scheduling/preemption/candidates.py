@@ -14,7 +14,7 @@ from eventsched.domain.objects.registry import PodDisruptionBudget
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.framework import PluginError
-from eventsched.scheduling.preemption.disruption_budgets import Budgets
+from eventsched.scheduling.preemption.disruption_budgets import DisruptionBudgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import (
     NOT_STARTED,
@@ -92,7 +92,7 @@ class CandidateTable:
     def search(self, dry_run: DryRun, rows: Rows, wanted: int) -> Window:
         """Tries rows in order until ``wanted`` candidates are found, at least one of which breaks
         no budget. Raises PluginError."""
-        budgets = Budgets(dry_run.cycle.registry)
+        budgets = DisruptionBudgets(dry_run.cycle.registry)
         reach = 2 * max(wanted, 64)
         while True:
             part = rows[:reach]
@@ -149,7 +149,9 @@ class CandidateTable:
                 return int(left[0]), name
         return int(left[0]), FIRST
 
-    def _try_together(self, dry_run: DryRun, needed: Rows, rows: Rows, budgets: Budgets) -> None:
+    def _try_together(
+        self, dry_run: DryRun, needed: Rows, rows: Rows, budgets: DisruptionBudgets
+    ) -> None:
         """Tries the rows needed now. If they are few, other stale ``rows`` are tried with them:
         many rows cost little more than one, and the next pod of the class will need them. Raises
         PluginError, but only for a needed row."""
@@ -163,13 +165,13 @@ class CandidateTable:
                 pass  # it may have failed on a row that is not needed
         self._try(dry_run, needed, budgets)
 
-    def _try(self, dry_run: DryRun, rows: Rows, budgets: Budgets) -> None:
+    def _try(self, dry_run: DryRun, rows: Rows, budgets: DisruptionBudgets) -> None:
         if not len(rows):
             return
         self.stamps[rows] = np.arange(self._made + 1, self._made + 1 + len(rows))
         self._made += len(rows)
         self.criteria[rows] = 0
-        inside = self.rule.narrowed(rows)
+        inside = self.rule.rows_with_removable_pods(rows)
         if inside is not None:
             self.outcomes[rows[~inside]] = NOTHING_REMOVABLE
             rows = rows[inside]
@@ -194,7 +196,7 @@ def candidate_table_of(dry_run: DryRun, rule: VictimRule = BY_PRIORITY) -> Candi
     otherwise a new one."""
     candidate_table = CandidateTable(rule)
     if dry_run.repeatable and rule.remembered:
-        cache = dry_run.memory()
+        cache = dry_run.cache()
         candidate_table = cache.candidate_table = cache.candidate_table or candidate_table
     candidate_table.refresh(dry_run)
     return candidate_table

@@ -10,7 +10,7 @@ from eventsched.domain.objects.registry import PodDisruptionBudget, Registry
 from eventsched.domain.objects.selectors import selects
 
 
-class Budgets:
+class DisruptionBudgets:
     """The cluster's current disruption budgets."""
 
     def __init__(self, registry: Registry) -> None:

@@ -58,7 +58,7 @@ class CandidateRecord:
         self.counts: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.columns: NDArray[np.int64] = np.zeros((0, _CRITERIA), dtype=np.int64)
         self.base: int | None = None
-        self.chain = 0
+        self.deltas_since_whole = 0
 
     def update(self, state: SchedulerState, preemption: Preemption, rows: Rows) -> Changed:
         """Stores the candidates (``rows``, ascending) of a decision; returns what changed."""
@@ -89,15 +89,21 @@ class CandidateRecord:
         """The vectors of the record at ``position``: a delta against the last ones, or whole if
         there are none, the chain of deltas is too long or more than half of the rows changed."""
         rows, size = changed.rows, len(self.counts)
-        if self.base is None or self.chain >= LONGEST_CHAIN or len(rows) * 2 > size:
+        if self.base is None or self.deltas_since_whole >= LONGEST_CHAIN or len(rows) * 2 > size:
             codes = self.counts.astype(np.uint16)
-            detail, self.chain = Detail(size, None, codes, tuple(self.columns.T.copy())), 0
+            detail, self.deltas_since_whole = (
+                Detail(size, None, codes, tuple(self.columns.T.copy())),
+                0,
+            )
         else:
             counts, columns = self.counts[rows], self.columns[rows]
             number = _part(rows, changed.counts, counts, np.uint16)
             pairs = zip(changed.columns.T, columns.T, strict=True)
             parts = tuple(_part(rows, old, new, np.int64) for old, new in pairs)
-            detail, self.chain = Detail(size, self.base, number, parts), self.chain + 1
+            detail, self.deltas_since_whole = (
+                Detail(size, self.base, number, parts),
+                self.deltas_since_whole + 1,
+            )
         self.base = position
         return detail
 
@@ -173,7 +179,7 @@ def _vectors(
     state: SchedulerState, preemption: Preemption, rows: Rows, position: int
 ) -> tuple[Detail, str]:
     """The vectors of a decision and the digest of its candidates (``rows``, ascending)."""
-    memory = preemption.dry_run.memory()
+    memory = preemption.dry_run.cache()
     candidate_record: CandidateRecord = memory.recorded or CandidateRecord()
     memory.recorded = candidate_record
     changed = candidate_record.update(state, preemption, rows)

@@ -91,7 +91,7 @@ class ByQuota:
         )
         return LEAVING if any(self._may_displace(resident) for resident in leaving) else ""
 
-    def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
+    def rows_with_removable_pods(self, rows: Rows) -> NDArray[np.bool_] | None:
         """The rows with pods that may be displaced; None if the pod has no quota."""
         if self._wanted is None:
             return None
@@ -141,16 +141,18 @@ class ByQuota:
     def _candidates(self) -> list[PodState]:
         own, limit = self._pod.namespace, self._pod.priority
         if self.borrows:
-            space = self._quotas.space(own)
-            if min(space.priorities, default=limit) >= limit:
+            namespace_usage = self._quotas.usage_of(own)
+            if min(namespace_usage.priorities, default=limit) >= limit:
                 return []
-            return [state for state in space.members.values() if state.pod.priority < limit]
+            return [
+                state for state in namespace_usage.members.values() if state.pod.priority < limit
+            ]
         usage = self._quotas.usage()
         return [
             state
             for namespace in self._quotas.namespaces()
             if namespace != own and usage.is_over_min(namespace)
-            for state in self._quotas.space(namespace).members.values()
+            for state in self._quotas.usage_of(namespace).members.values()
         ]
 
 

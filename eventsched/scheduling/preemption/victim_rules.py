@@ -39,7 +39,7 @@ class VictimRule(Protocol):
     def obstacle(self, dry_run: DryRun, row: int) -> str:
         """Why a pod that is nominated to a row's node may not preempt now; "" if it may."""
 
-    def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
+    def rows_with_removable_pods(self, rows: Rows) -> NDArray[np.bool_] | None:
         """bool[n]: rows with removable pods; None if only ``removable`` can determine them."""
 
     def removable(self, dry_run: DryRun, row: int) -> tuple[list[Pod], QuotaCheck | None]:
@@ -63,7 +63,7 @@ class ByPriority:
                 return LEAVING
         return ""
 
-    def narrowed(self, rows: Rows) -> NDArray[np.bool_] | None:
+    def rows_with_removable_pods(self, rows: Rows) -> NDArray[np.bool_] | None:
         """None: every row is tried."""
         return None
 

@@ -18,7 +18,7 @@ from eventsched.domain.nodes.node_views import PodStep, TrialView, loads_of
 from eventsched.domain.objects import Pod
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.dry_run import DryRun, NominatedPods
-from eventsched.scheduling.preemption.disruption_budgets import Budgets
+from eventsched.scheduling.preemption.disruption_budgets import DisruptionBudgets
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, QuotaCheck, VictimRule
 
 NOTHING_REMOVABLE = -2
@@ -72,7 +72,7 @@ def importance(pod: Pod) -> tuple[int, int]:
 
 
 def try_rows(
-    dry_run: DryRun, rows: Rows, budgets: Budgets, rule: VictimRule = BY_PRIORITY
+    dry_run: DryRun, rows: Rows, budgets: DisruptionBudgets, rule: VictimRule = BY_PRIORITY
 ) -> list[Candidate]:
     """The dry run of each row. Raises PluginError."""
     candidates: list[Candidate | None] = [None] * len(rows)

@@ -80,16 +80,16 @@ class EngineStep:
         """Whether no record was made since the last ``take``."""
         return not self._out
 
-    def profile(self, pod_state: PodState) -> Profile | None:
+    def scheduling_profile(self, pod_state: PodState) -> Profile | None:
         """The profile that schedules a pod; None if this scheduler is not responsible for it."""
         return None if self.state.serves else self.profiles.get(pod_state.pod.scheduler_name)
 
     @property
-    def served(self) -> Profile | None:
+    def served_profile(self) -> Profile | None:
         """The profile used to answer other schedulers; None if this scheduler does not serve."""
         return self.profiles.get(self.state.serves) if self.state.serves else None
 
-    def profile_of(self, pod: Pod) -> Profile:
+    def placing_profile(self, pod: Pod) -> Profile:
         """The profile that placed a pod with a reservation; one without plugins if that profile no
         longer exists."""
         return self.profiles.get(self.state.serves or pod.scheduler_name) or self._no_plugins
@@ -97,7 +97,7 @@ class EngineStep:
     def signatures(self, pod_state: PodState) -> tuple[Any, ...]:
         """The profile's name, then a value for each plugin that refused the pod: the signature for
         its hint; None without a hint; the pod's uid if the plugin has no signature."""
-        profile = self.profile(pod_state)
+        profile = self.scheduling_profile(pod_state)
         if profile is None:
             return ()
         return (

@@ -144,7 +144,7 @@ class SchedulingQueue:
         if Behaviour.RETRIES_IN_ORDER in self._step.state.flags:
             pods.sort(key=lambda pod: pod[1].number)
         for uid, state in pods:
-            ours = self._step.profile(state) is not None
+            ours = self._step.scheduling_profile(state) is not None
             is_new = ours and state.queue is None and not state.bound and uid not in reservations
             if is_new or state.queue in waiting:
                 self._move_to_active(state, MoveCause.RECONFIGURED, "")
@@ -188,7 +188,7 @@ class SchedulingQueue:
     def _rejector_for_group(
         self, pod_state: PodState, matters: dict[tuple[str, str], bool]
     ) -> str | None:
-        profile = self._step.profile(pod_state)
+        profile = self._step.scheduling_profile(pod_state)
         if profile is None:
             return None
         for name in pod_state.rejectors:
@@ -318,7 +318,7 @@ class SchedulingQueue:
         plugin without a hint wakes the pod, and so does a hint that raises: one attempt too many
         is harmless. A pod that no plugin refused (there was no node) is woken by any change of the
         cluster (upstream: isPodWorthRequeuing)."""
-        profile = self._step.profile(pod_state)
+        profile = self._step.scheduling_profile(pod_state)
         if profile is None:
             return None
         if not pod_state.rejectors and not only:
@@ -359,7 +359,7 @@ class SchedulingQueue:
     def _move_to_active(
         self, pod_state: PodState, cause: MoveCause | ClusterEvent, plugin: str
     ) -> None:
-        profile = self._step.profile(pod_state)
+        profile = self._step.scheduling_profile(pod_state)
         # A pod without a profile leaves the queue by an attempt.
         gate = self.gate(profile, pod_state.pod) if profile is not None else None
         if gate is None:

@@ -21,7 +21,7 @@ from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Status, Wait
-from eventsched.scheduling.preemption.disruption_budgets import Budgets
+from eventsched.scheduling.preemption.disruption_budgets import DisruptionBudgets
 from tests.builders import (
     SECOND,
     active,
@@ -236,7 +236,7 @@ def test_budgets() -> None:
         make_pod("t1", labels={"tier": "x"}),
         make_pod("bare"),
     ]
-    breaking, others = Budgets(registry).split(pods)
+    breaking, others = DisruptionBudgets(registry).split(pods)
     assert [pod.name for pod in breaking] == ["a2", "t1"]
     assert [pod.name for pod in others] == ["a1", "d", "a3", "bare"]
 
