@@ -28,7 +28,7 @@ class Journal:
         """The cursor of a reader that has seen everything."""
         return self._base + len(self._rows)
 
-    def touch(self, row: int) -> None:
+    def note(self, row: int) -> None:
         """Notes that something about a row has changed."""
         self._rows.append(row)
         if len(self._rows) > self.limit:

@@ -260,7 +260,7 @@ class SchedulingCycle:
         """Ends an attempt before any plugin runs. Only an update of the pod or the periodic flush
         makes the pod active again."""
         self._log(attempt, attempt.decided(Outcome.ERROR, message=message))
-        self._nominations.settle(attempt.state, GIVEN_UP)
+        self._nominations.emit_result(attempt.state, GIVEN_UP)
         self._scheduling_queue.park(attempt.state, MoveCause.OVER_BUDGET, "")
 
     def _log(self, attempt: Attempt, decided: PodDecided) -> None:
@@ -282,7 +282,7 @@ class SchedulingCycle:
         """Ends an attempt for which no node was found, or whose node a plugin rejected."""
         decided = attempt.decided(Outcome.UNSCHEDULABLE, plugin=plugin, message=message)
         self._log(attempt, decided)
-        self._nominations.settle(attempt.state, result)
+        self._nominations.emit_result(attempt.state, result)
         self._scheduling_queue.add_unschedulable(
             attempt.state, MoveCause.ATTEMPT_FAILED, plugin, rejectors, pending
         )
@@ -296,7 +296,7 @@ class SchedulingCycle:
     ) -> None:
         """Ends an attempt in which a plugin failed, or refused the pod while binding."""
         self._log(attempt, attempt.decided(outcome, plugin=plugin, message=message))
-        self._nominations.settle(attempt.state, GIVEN_UP)
+        self._nominations.emit_result(attempt.state, GIVEN_UP)
         if outcome is Outcome.ERROR and plugin != EXTENDER:  # an extender may recover at any time
             self._scheduling_queue.back_off_or_park(attempt.state, plugin)
         else:

@@ -32,13 +32,13 @@ def verdicts(
     Raises PluginError if the plugin raises, or returns a value that its extension point does not
     allow."""
     engine = engine_of(plugin)
-    judged = _judged(engine, pod, nodes, present)
+    judgement = _judged(engine, pod, nodes, present)
     rows = engine.state.nodes.rows
-    if judged.refusal is not None:
-        return {node.name: ", ".join(judged.refusal[1].reasons) for node in nodes}
-    keys = {node.name: CycleKey(int(judged.keys[rows[node.name]])) for node in nodes}
+    if judgement.refusal is not None:
+        return {node.name: ", ".join(judgement.refusal[1].reasons) for node in nodes}
+    keys = {node.name: CycleKey(int(judgement.keys[rows[node.name]])) for node in nodes}
     return {
-        name: "" if key == KEY_PASSES else ", ".join(judged.verdict(key).reasons)
+        name: "" if key == KEY_PASSES else ", ".join(judgement.verdict(key).reasons)
         for name, key in keys.items()
     }
 
@@ -49,12 +49,12 @@ def scores(
     """Node → the plugin's normalised score, 0 to 100, for the nodes that pass its own filter.
     Raises PluginError like ``verdicts``."""
     engine = engine_of(plugin)
-    judged = _judged(engine, pod, nodes, present)
-    if judged.problem is not None:
-        raise judged.problem
-    rows = np.flatnonzero(judged.keys == KEY_PASSES)
+    judgement = _judged(engine, pod, nodes, present)
+    if judgement.problem is not None:
+        raise judgement.problem
+    rows = np.flatnonzero(judgement.keys == KEY_PASSES)
     totals = np.zeros(len(rows), dtype=np.int64)
-    for score in judged.scores:
+    for score in judgement.scores:
         totals += weighted(score, rows)
     names = engine.state.nodes.names
     return {names[row]: int(score) for row, score in zip(rows, totals, strict=True)}
@@ -84,11 +84,11 @@ def scheduled_to(
 
 def _judged(engine: Engine, pod: Pod, nodes: Sequence[Node], present: Sequence[Pod]) -> Judgement:
     _fill(engine, nodes, present)
-    judged = engine.judge(pod)
-    if judged.refusal is not None and not judged.refusal[1].rejected:
-        name, status = judged.refusal
-        raise PluginError(name, "pre_filter", fit_error(judged, len(nodes)) or str(status))
-    return judged
+    judgement = engine.judge(pod)
+    if judgement.refusal is not None and not judgement.refusal[1].rejected:
+        name, status = judgement.refusal
+        raise PluginError(name, "pre_filter", fit_error(judgement, len(nodes)) or str(status))
+    return judgement
 
 
 def _fill(engine: Engine, nodes: Sequence[Node], present: Sequence[Pod]) -> None:

@@ -170,7 +170,7 @@ class NodeTable:
         for dictionary in self._derived.values():
             dictionary.put(row, None)
         self.alive[row] = False
-        self.node_journal.touch(row)
+        self.node_journal.note(row)
         return row
 
     def place(self, row: int, pod: Pod, sign: int = 1) -> None:
@@ -191,7 +191,7 @@ class NodeTable:
         self.tallies.place(row, pod, sign, self._capacity)
         if pod.volumes:
             self.volumes.place(row, pod, sign)
-        self.usage_journal.touch(row)
+        self.usage_journal.note(row)
 
     def replace(self, row: int, old: Pod, new: Pod) -> None:
         """Replaces a pod on a row by a version of itself with equal spec and volumes: its requests
@@ -203,7 +203,7 @@ class NodeTable:
             self.tallies.place(row, pod, sign, self._capacity)
             if pod.volumes:
                 self.volumes.place(row, pod, sign)
-        self.usage_journal.touch(row)
+        self.usage_journal.note(row)
 
     def load(self, spec: PodSpec) -> Int64s:
         """int64[2, n]: what a pod adds to the first n columns of REQUESTED and NONZERO; it adds
@@ -295,7 +295,7 @@ class NodeTable:
         self.nodes[row] = node
         for key, dictionary in self._derived.items():
             dictionary.put(row, self._readers[key](node))
-        self.node_journal.touch(row)
+        self.node_journal.note(row)
 
     def _offer(self, row: int, sign: int) -> None:
         self.totals[ALLOCATABLE] += sign * self.books[row, ALLOCATABLE]

@@ -48,7 +48,7 @@ class VolumeUse:
     def place(self, row: int, pod: Pod, sign: int) -> None:
         """Adds a pod with volumes to a row (``sign`` 1) or removes it (-1). Called by NodeTable
         only."""
-        self.journal.touch(row)
+        self.journal.note(row)
         if sign > 0:
             self._mounting.setdefault(row, {})[pod.uid] = pod
             for use in uses_of(pod):

@@ -223,7 +223,7 @@ TYPES: dict[str, type[ClusterObject]] = {kind.__name__: kind for kind in AnyObje
 
 Kind = TypeVar("Kind", bound=ClusterObject)
 Key = tuple[str, str]
-_LONGEST_LOG = 4096
+_MOST_CHANGES = 4096
 
 
 class Registry:
@@ -232,7 +232,7 @@ class Registry:
     def __init__(self) -> None:
         self._objects: dict[type[ClusterObject], dict[Key, Any]] = {k: {} for k in TYPES.values()}
         self._versions: dict[type[ClusterObject], int] = dict.fromkeys(TYPES.values(), 0)
-        self._log: list[tuple[type[ClusterObject], Key]] = []
+        self._changes: list[tuple[type[ClusterObject], Key]] = []
         self._base = 0
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
@@ -249,10 +249,10 @@ class Registry:
 
     def _note(self, kind: type[ClusterObject], key: Key) -> None:
         self._versions[kind] += 1
-        self._log.append((kind, key))
-        if len(self._log) > _LONGEST_LOG:
-            half = _LONGEST_LOG // 2
-            del self._log[:half]
+        self._changes.append((kind, key))
+        if len(self._changes) > _MOST_CHANGES:
+            half = _MOST_CHANGES // 2
+            del self._changes[:half]
             self._base += half
 
     # --- questions ------------------------------------------------------------------------
@@ -277,12 +277,12 @@ class Registry:
     @property
     def end(self) -> int:
         """The cursor of a reader that has seen all changes."""
-        return self._base + len(self._log)
+        return self._base + len(self._changes)
 
     def since(self, cursor: int) -> Sequence[tuple[type[ClusterObject], Key]] | None:
         """Type and (namespace, name) of each object that was added, changed or removed after a
-        cursor; None if the log no longer reaches back that far."""
-        return None if cursor < self._base else self._log[cursor - self._base :]
+        cursor; None if the changes no longer reach back that far."""
+        return None if cursor < self._base else self._changes[cursor - self._base :]
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
         """A namespace's labels; none if it is unknown."""

@@ -17,7 +17,7 @@ from eventsched.domain.objects.registry import NodeResourceTopology, Registry
 from eventsched.domain.state.pod_set_fingerprints import fingerprint
 from eventsched.domain.state.pod_state import PodState
 
-_LONGEST_LOG = 4096
+_MOST_CHANGES = 4096
 
 
 class ZoneReport:
@@ -45,7 +45,7 @@ class Topologies:
     ) -> None:
         self._registry, self._pods, self._on_node = registry, pods, on_node
         self._reports: dict[str, ZoneReport] = {}
-        self._log: list[str] = []
+        self._changes: list[str] = []
         self._base = 0
 
     # --- changes, called by SchedulerState.apply only -------------------------------------
@@ -100,10 +100,10 @@ class Topologies:
         report.uncovered = {pod.pod.uid: True for pod in on_node if not pod.bound}
 
     def _touch(self, name: str) -> None:
-        self._log.append(name)
-        if len(self._log) > _LONGEST_LOG:
-            half = _LONGEST_LOG // 2
-            del self._log[:half]
+        self._changes.append(name)
+        if len(self._changes) > _MOST_CHANGES:
+            half = _MOST_CHANGES // 2
+            del self._changes[:half]
             self._base += half
 
     # --- questions ------------------------------------------------------------------------
@@ -111,12 +111,12 @@ class Topologies:
     @property
     def end(self) -> int:
         """The cursor of a reader that has seen all changes."""
-        return self._base + len(self._log)
+        return self._base + len(self._changes)
 
     def since(self, cursor: int) -> Sequence[str] | None:
         """The nodes whose report was added, changed or removed after a cursor; None if the log no
         longer reaches back that far."""
-        return None if cursor < self._base else self._log[cursor - self._base :]
+        return None if cursor < self._base else self._changes[cursor - self._base :]
 
     def of(self, name: str) -> ZoneReport | None:
         """A node's report; read only."""

@@ -43,7 +43,7 @@ class Preemptions:
         """Adds the nomination of a pod that has none."""
         self._node_of[pod.uid] = node
         self._on.setdefault(node, {})[pod.uid] = pod
-        self.journal.touch(row)
+        self.journal.note(row)
 
     def withdraw(self, uid: str, row: int) -> None:
         """Ends a pod's nomination. Raises KeyError if it has none."""
@@ -52,7 +52,7 @@ class Preemptions:
         del pods[uid]
         if not pods:
             del self._on[node]
-        self.journal.touch(row)
+        self.journal.note(row)
 
     # --- questions ------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Preemptions:
         """The pods nominated to a node, by uid."""
         return self._on.get(node, _NO_PODS)
 
-    def needed(self, victim: Pod) -> bool:
+    def is_eviction_needed(self, victim: Pod) -> bool:
         """Whether a pod that is nominated to the node still needs a victim's end: the preemptor (a
         quota may let it displace more important pods), or a more important pod."""
         eviction = self.evicting.get(victim.uid)

@@ -84,7 +84,7 @@ class EvictionTracker:
         eviction = self._state.preemptions.evicting.get(uid)
         if eviction is None or uid in self._calls:
             return []
-        if not self._state.preemptions.needed(self._state.pods[uid].pod):
+        if not self._state.preemptions.is_eviction_needed(self._state.pods[uid].pod):
             return [records.EvictionFailed(uid=uid, message=ROOM_NOT_NEEDED)]
         pod = self._state.pods[uid].pod
         # A pod needs the room, but perhaps no longer the one that preempted.

@@ -184,21 +184,23 @@ def answer(engine: Engine, pod: Pod) -> PlacementAnswer:
     if (gate := engine.gate(pod)) is not None:
         return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), ", ".join(gate.reasons))
     try:
-        judged = engine.judge(pod)
-        refused = _refused(judged, engine.state.nodes.names)
+        judgement = engine.judge(pod)
+        refused = _refused(judgement, engine.state.nodes.names)
     except PluginError as error:
         return PlacementAnswer(pod.full_name, pod.scheduler_name, (), (), str(error))
-    if judged.problem is not None:
-        return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, str(judged.problem))
-    names, live = engine.state.nodes.names, engine.state.nodes.live
-    if ranked := _ranked(judged, names):
-        return PlacementAnswer(pod.full_name, pod.scheduler_name, ranked, refused, "")
-    if not live or not judged.profile.post_filter:
+    if judgement.problem is not None:
         return PlacementAnswer(
-            pod.full_name, pod.scheduler_name, (), refused, fit_error(judged, live)
+            pod.full_name, pod.scheduler_name, (), refused, str(judgement.problem)
         )
-    result = post_filter(judged)
-    message = fit_error(judged, live, ", ".join(result.status.reasons))
+    names, live = engine.state.nodes.names, engine.state.nodes.live
+    if ranked := _ranked(judgement, names):
+        return PlacementAnswer(pod.full_name, pod.scheduler_name, ranked, refused, "")
+    if not live or not judgement.profile.post_filter:
+        return PlacementAnswer(
+            pod.full_name, pod.scheduler_name, (), refused, fit_error(judgement, live)
+        )
+    result = post_filter(judgement)
+    message = fit_error(judgement, live, ", ".join(result.status.reasons))
     room = _room(result)
     return PlacementAnswer(pod.full_name, pod.scheduler_name, (), refused, message, room)
 
@@ -215,10 +217,10 @@ def _room(result: PostFilterResult) -> PreemptionPlan | None:
     )
 
 
-def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:
-    rows = np.flatnonzero(judged.keys == KEY_PASSES)
-    totals = judged.totals[rows]
-    columns = [(score.column.plugin, weighted(score, rows)) for score in judged.scores]
+def _ranked(judgement: Judgement, names: list[str]) -> tuple[Ranked, ...]:
+    rows = np.flatnonzero(judgement.keys == KEY_PASSES)
+    totals = judgement.totals[rows]
+    columns = [(score.column.plugin, weighted(score, rows)) for score in judgement.scores]
     ranked = []
     for place in np.argsort(-totals, kind="stable").tolist():
         total = int(totals[place])
@@ -228,16 +230,16 @@ def _ranked(judged: Judgement, names: list[str]) -> tuple[Ranked, ...]:
     return tuple(ranked)
 
 
-def _refused(judged: Judgement, names: list[str]) -> tuple[Refused, ...]:
-    if judged.refusal is not None:
-        plugin, status = judged.refusal
-        all_nodes = tuple(names[row] for row in np.flatnonzero(judged.keys != KEY_NO_NODE))
+def _refused(judgement: Judgement, names: list[str]) -> tuple[Refused, ...]:
+    if judgement.refusal is not None:
+        plugin, status = judgement.refusal
+        all_nodes = tuple(names[row] for row in np.flatnonzero(judgement.keys != KEY_NO_NODE))
         return (Refused(plugin, str(status.code), status.reasons, all_nodes),)
     refused = []
-    for key in sorted(judged.counts):
+    for key in sorted(judgement.counts):
         if key in (KEY_PASSES, KEY_NO_NODE, KEY_NOT_EVALUATED):
             continue
-        verdict = judged.verdict(key)
-        nodes = tuple(names[row] for row in np.flatnonzero(judged.keys == key))
+        verdict = judgement.verdict(key)
+        nodes = tuple(names[row] for row in np.flatnonzero(judgement.keys == key))
         refused.append(Refused(verdict.plugin, str(verdict.code), verdict.reasons, nodes))
     return tuple(refused)

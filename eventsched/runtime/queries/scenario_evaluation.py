@@ -121,10 +121,10 @@ def _answer(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
 
 def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {}
-    judged = engine.judge(pod)
+    judgement = engine.judge(pod)
     names = engine.state.nodes.names
-    if judged.refusal is not None:
-        plugin, status = judged.refusal
+    if judgement.refusal is not None:
+        plugin, status = judgement.refusal
         reasons = status.reasons
         if not status.rejected:
             # Upstream wraps errors, but not refusals (RunPreFilterPlugins).
@@ -134,61 +134,63 @@ def _judged(engine: Engine, pod: Pod, *, preempt: bool) -> dict[str, Any]:
         if not status.rejected:
             return {**answer, "feasible": []}
     else:
-        answer |= _filtered(judged, names)
-    feasible = np.flatnonzero(judged.keys == KEY_PASSES)
+        answer |= _filtered(judgement, names)
+    feasible = np.flatnonzero(judgement.keys == KEY_PASSES)
     answer["feasible"] = sorted(names[row] for row in feasible)
-    if judged.problem is not None:
-        problem = judged.problem
+    if judgement.problem is not None:
+        problem = judgement.problem
         where = f'prescore : running PreScore plugin "{problem.plugin}"'
         answer["error"] = f"{where}: {problem.problem}"
     elif len(feasible):
-        answer |= _scored(judged, names, feasible)
+        answer |= _scored(judgement, names, feasible)
     else:
-        answer["fit_error"] = fit_error(judged, engine.state.nodes.live)
-        if preempt and judged.profile.post_filter:
-            answer |= _post_filtered(judged)
+        answer["fit_error"] = fit_error(judgement, engine.state.nodes.live)
+        if preempt and judgement.profile.post_filter:
+            answer |= _post_filtered(judgement)
     return answer
 
 
-def _post_filtered(judged: Judgement) -> dict[str, Any]:
+def _post_filtered(judgement: Judgement) -> dict[str, Any]:
     """The result of PostFilter. Nothing is evicted. Victims that are being deleted already are left
     out, because they need no eviction."""
-    result = post_filter(judged)
+    result = post_filter(judgement)
     code, reasons = str(result.status.code), ", ".join(result.status.reasons)
     answer: dict[str, Any] = {"postfilter": f"{code}: {reasons}" if reasons else code}
     if result.nominated:
         answer["nominated"] = result.nominated
     if isinstance(result.preemption, Preemption):
-        assert judged.dry_run is not None
-        victims = [pod for pod in result.preemption.victims if not is_leaving(pod, judged.dry_run)]
+        assert judgement.dry_run is not None
+        victims = [
+            pod for pod in result.preemption.victims if not is_leaving(pod, judgement.dry_run)
+        ]
         answer["victims"] = sorted(pod.full_name for pod in victims)
     return answer
 
 
-def _filtered(judged: Judgement, names: list[str]) -> dict[str, Any]:
+def _filtered(judgement: Judgement, names: list[str]) -> dict[str, Any]:
     answer: dict[str, Any] = {}
-    if judged.narrowed_by:
-        inside = np.flatnonzero((judged.keys != KEY_EXCLUDED) & (judged.keys != KEY_NO_NODE))
+    if judgement.narrowed_by:
+        inside = np.flatnonzero((judgement.keys != KEY_EXCLUDED) & (judgement.keys != KEY_NO_NODE))
         if len(inside):
             answer["prefilter_nodes"] = sorted(names[row] for row in inside)
     refused = {}
-    for row, key in enumerate(judged.keys.tolist()):
+    for row, key in enumerate(judgement.keys.tolist()):
         if key not in (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED):
-            refused[names[row]] = _verdict(judged.verdict(key))
+            refused[names[row]] = _verdict(judgement.verdict(key))
     if refused:
         answer["filter"] = dict(sorted(refused.items()))
     return answer
 
 
-def _scored(judged: Judgement, names: list[str], rows: Any) -> dict[str, Any]:
+def _scored(judgement: Judgement, names: list[str], rows: Any) -> dict[str, Any]:
     scores = {}
-    for score in judged.scores:
+    for score in judgement.scores:
         values = weighted(score, rows)
         if values.any():  # a column of zeros means the same as a skipped plugin
             scores[score.column.plugin] = _by_name(names, rows, values)
     return {
         "scores": dict(sorted(scores.items())),
-        "total": _by_name(names, rows, judged.totals[rows]),
+        "total": _by_name(names, rows, judgement.totals[rows]),
     }
 
 

@@ -96,16 +96,16 @@ class ClassRecord:
         self.scoring = 0
 
 
-def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJudgement:
+def record(state: SchedulerState, judgement: Judgement, position: int) -> RecordedJudgement:
     """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
     decision itself goes there plus the number of definitions."""
-    if judged.equivalence_class is None or not judged.is_class_result:
-        return _record_pod_specific(state, judged, position)
-    equivalence_class = judged.equivalence_class
+    if judgement.equivalence_class is None or not judgement.is_class_result:
+        return _record_pod_specific(state, judgement, position)
+    equivalence_class = judgement.equivalence_class
     class_record: ClassRecord = equivalence_class.recorded or ClassRecord()
     equivalence_class.recorded = class_record
-    definitions = _define(state, judged, class_record.numbers)
-    scored = judged.scores if judged.feasible else []
+    definitions = _define(state, judgement, class_record.numbers)
+    scored = judgement.scores if judgement.feasible else []
     if scored and not class_record.scoring:
         class_record.scoring = _scoring(state, scored, definitions)
     rows = _changed_rows(equivalence_class, class_record)
@@ -140,7 +140,7 @@ def record(state: SchedulerState, judged: Judgement, position: int) -> RecordedJ
         definitions,
         class_record.scoring if scored else 0,
         tuple(score.column.parameters for score in scored),
-        _counts(judged, class_record.numbers),
+        _counts(judgement, class_record.numbers),
         detail_digest(class_record.digest, digests),
         detail,
     )
@@ -232,20 +232,20 @@ def _outweigh(parts: list[DeltaPart | None], size: int) -> bool:
 
 
 def _record_pod_specific(
-    state: SchedulerState, judged: Judgement, position: int
+    state: SchedulerState, judgement: Judgement, position: int
 ) -> RecordedJudgement:
     numbers = dict(_FIXED)
-    definitions = _define(state, judged, numbers)
-    codes = _encode(judged.keys, numbers, judged.counts)
-    scores = judged.scores if judged.feasible else []
+    definitions = _define(state, judgement, numbers)
+    codes = _encode(judgement.keys, numbers, judgement.counts)
+    scores = judgement.scores if judgement.feasible else []
     scoring = _scoring(state, scores, definitions) if scores else 0
     own_normalized = tuple(score.normalized for score in scores)
     vectors = DeltaBase()
-    if judged.equivalence_class is not None and not any(
+    if judgement.equivalence_class is not None and not any(
         column is not None for column in own_normalized
     ):
-        vectors = judged.equivalence_class.pod_specific_record = (
-            judged.equivalence_class.pod_specific_record or vectors
+        vectors = judgement.equivalence_class.pod_specific_record = (
+            judgement.equivalence_class.pod_specific_record or vectors
         )
     zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
     parts = vectors.delta_to([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
@@ -260,7 +260,7 @@ def _record_pod_specific(
     digest = detail_digest(vectors.digests[0], digests)
     parameters = tuple(score.column.parameters for score in scores)
     return RecordedJudgement(
-        definitions, scoring, parameters, _counts(judged, numbers), digest, detail
+        definitions, scoring, parameters, _counts(judgement, numbers), digest, detail
     )
 
 
@@ -286,15 +286,15 @@ def _scoring(
 
 
 def _define(
-    state: SchedulerState, judged: Judgement, numbers: dict[CycleKey, VerdictCode]
+    state: SchedulerState, judgement: Judgement, numbers: dict[CycleKey, VerdictCode]
 ) -> list[VerdictDefined | ScoringDefined]:
     """Sets the stream's number for each key; new verdicts are sorted by filter and text, so that
     their numbers do not depend on how a plugin happens to number its codes."""
     known = state.verdict_numbers
     unknown: list[tuple[int, Verdict, CycleKey]] = []
-    for key in judged.counts:
+    for key in judgement.counts:
         if key not in numbers:
-            verdict = judged.entry(key)
+            verdict = judgement.entry(key)
             number = known.get(verdict)
             if number is None:
                 unknown.append((key // CODES_A_FILTER, verdict, key))
@@ -329,11 +329,11 @@ def _entry(verdict: Verdict, entries: int) -> Verdict:
 
 
 def _counts(
-    judged: Judgement, numbers: dict[CycleKey, VerdictCode]
+    judgement: Judgement, numbers: dict[CycleKey, VerdictCode]
 ) -> tuple[tuple[VerdictCode, int], ...]:
     """(number, nodes) of the refused nodes, ascending."""
     counts: dict[VerdictCode, int] = {}
-    for key, nodes in judged.counts.items():
+    for key, nodes in judgement.counts.items():
         number = numbers[key]
         if number not in (STORED_PASSES, STORED_NO_NODE):
             counts[number] = counts.get(number, 0) + nodes

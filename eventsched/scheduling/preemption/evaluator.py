@@ -68,30 +68,30 @@ class _Search(NamedTuple):
 
 
 def preempt(
-    judged: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
+    judgement: Judgement, percentage: int, absolute: int, rule: VictimRule = BY_PRIORITY
 ) -> PostFilterResult:
     """The PostFilter result for a pod that found no node. ``rule`` selects the possible victims.
     The search ends after ``absolute`` candidates or ``percentage`` of the potential nodes,
     whichever is more. Raises PluginError."""
-    dry_run = judged.dry_run
+    dry_run = judgement.dry_run
     assert dry_run is not None
-    rows = potential_nodes(judged)
-    problem = _ineligible(judged, dry_run, rule)
+    rows = potential_nodes(judgement)
+    problem = _ineligible(judgement, dry_run, rule)
     if problem:
         return PostFilterResult(Status.unschedulable(problem))
     wanted = min(len(rows), max(absolute, len(rows) * percentage // 100))
-    search = _search(judged, dry_run, rows, wanted, rule)
+    search = _search(judgement, dry_run, rows, wanted, rule)
     candidate_table, candidates = search.candidate_table, search.candidates
     if not len(candidates):
-        return _without_candidate(judged, search.tried, search.outcomes)
-    if judged.extender_chain is not None and judged.extender_chain.interested:
+        return _without_candidate(judgement, search.tried, search.outcomes)
+    if judgement.extender_chain is not None and judgement.extender_chain.interested:
         try:
             candidate_table, candidates = ask_extenders(
-                judged.extender_chain, dry_run, candidate_table, candidates
+                judgement.extender_chain, dry_run, candidate_table, candidates
             )
         except ExtenderError as error:
             return PostFilterResult(Status.error(str(error)))
-        if judged.question is not None or not len(candidates):
+        if judgement.question is not None or not len(candidates):
             return PostFilterResult(Status.unschedulable(NONE_LEFT))
     row, criterion = candidate_table.best(candidates)
     candidate = candidate_table.by_row[row]
@@ -111,7 +111,7 @@ def preempt(
 
 
 def _search(
-    judged: Judgement, dry_run: DryRun, rows: Rows, wanted: int, rule: VictimRule
+    judgement: Judgement, dry_run: DryRun, rows: Rows, wanted: int, rule: VictimRule
 ) -> _Search:
     """Tries the potential ``rows`` in order, from a drawn one on, until ``wanted`` candidates are
     found. Raises PluginError."""
@@ -119,7 +119,9 @@ def _search(
     if not len(rows):
         return _Search(candidate_table, rows, rows, np.zeros(0, dtype=np.int64), number)
     if not rule.begins_first:
-        number = draw(judged.cycle.seed, judged.pod.uid, judged.cycle.attempt, "preemption")
+        number = draw(
+            judgement.cycle.seed, judgement.pod.uid, judgement.cycle.attempt, "preemption"
+        )
     begin = number % len(rows)
     order = np.concatenate([rows[begin:], rows[:begin]])
     window, outcomes = _try_in_order(candidate_table, dry_run, order, wanted)
@@ -145,23 +147,23 @@ def _try_in_order(
         candidate_table.mark_stale(nominated_row)
 
 
-def potential_nodes(judged: Judgement) -> Rows:
+def potential_nodes(judgement: Judgement) -> Rows:
     """The rows, ascending, of the nodes that might accept the pod after evictions (upstream:
     NodeToStatus.NodesForStatusCode)."""
-    if judged.refusal is not None:
-        is_resolvable = judged.refusal[1].code is Code.UNSCHEDULABLE
-        return np.flatnonzero((judged.keys != KEY_NO_NODE) & is_resolvable)
+    if judgement.refusal is not None:
+        is_resolvable = judgement.refusal[1].code is Code.UNSCHEDULABLE
+        return np.flatnonzero((judgement.keys != KEY_NO_NODE) & is_resolvable)
     not_refused = (KEY_PASSES, KEY_NO_NODE, KEY_EXCLUDED, KEY_NOT_EVALUATED)
     keys = [
         key
-        for key in judged.counts
-        if key not in not_refused and judged.verdict(key).code is Code.UNSCHEDULABLE
+        for key in judgement.counts
+        if key not in not_refused and judgement.verdict(key).code is Code.UNSCHEDULABLE
     ]
     if not keys:
         return np.zeros(0, dtype=np.intp)
     if len(keys) == 1:
-        return np.flatnonzero(judged.keys == keys[0])
-    return np.flatnonzero(np.isin(judged.keys, keys))
+        return np.flatnonzero(judgement.keys == keys[0])
+    return np.flatnonzero(np.isin(judgement.keys, keys))
 
 
 def is_leaving(pod: Pod, dry_run: DryRun) -> bool:
@@ -169,32 +171,32 @@ def is_leaving(pod: Pod, dry_run: DryRun) -> bool:
     return pod.deleting or pod.uid in dry_run.preemptions.evicting
 
 
-def _ineligible(judged: Judgement, dry_run: DryRun, rule: VictimRule) -> str:
+def _ineligible(judgement: Judgement, dry_run: DryRun, rule: VictimRule) -> str:
     """Why the pod may not preempt now; "" if it may."""
-    pod, table = judged.pod, dry_run.table
+    pod, table = judgement.pod, dry_run.table
     if pod.preemption_policy == "Never":
         return NEVER
     row = table.rows.get(dry_run.nominated, -1)
-    if row < 0 or _is_unresolvable(judged, row):
+    if row < 0 or _is_unresolvable(judgement, row):
         return ""  # the pod needs another node
     return rule.obstacle(dry_run, row)
 
 
-def _is_unresolvable(judged: Judgement, row: int) -> bool:
-    if judged.refusal is not None:
-        return judged.refusal[1].code is Code.UNRESOLVABLE
-    key: CycleKey = judged.keys[row].item()
+def _is_unresolvable(judgement: Judgement, row: int) -> bool:
+    if judgement.refusal is not None:
+        return judgement.refusal[1].code is Code.UNRESOLVABLE
+    key: CycleKey = judgement.keys[row].item()
     if key in (KEY_PASSES, KEY_NOT_EVALUATED):
         return False
-    return key in (KEY_NO_NODE, KEY_EXCLUDED) or judged.verdict(key).code is Code.UNRESOLVABLE
+    return key in (KEY_NO_NODE, KEY_EXCLUDED) or judgement.verdict(key).code is Code.UNRESOLVABLE
 
 
 def _without_candidate(
-    judged: Judgement, tried: Rows, outcomes: NDArray[np.int64]
+    judgement: Judgement, tried: Rows, outcomes: NDArray[np.int64]
 ) -> PostFilterResult:
     """The result if evictions help on no node. It ends the pod's nomination."""
-    assert judged.dry_run is not None
-    nodes = judged.dry_run.table.live
+    assert judgement.dry_run is not None
+    nodes = judgement.dry_run.table.live
     reasons: dict[str, int] = {}
     if nodes > len(tried):
         reasons[NOT_HELPFUL] = nodes - len(tried)
@@ -203,12 +205,14 @@ def _without_candidate(
     if FITS_WITHOUT_EVICTION in counted:
         return PostFilterResult(
             Status.error(
-                _fits_without_eviction(judged.dry_run, tried[outcomes == FITS_WITHOUT_EVICTION])
+                _fits_without_eviction(judgement.dry_run, tried[outcomes == FITS_WITHOUT_EVICTION])
             )
         )
     reasons_by_outcome = {NOTHING_REMOVABLE: (NO_VICTIMS,), OVER_QUOTA: (QUOTA,)}
     for outcome, number in counted.items():
-        for reason in reasons_by_outcome.get(outcome) or judged.verdict(CycleKey(outcome)).reasons:
+        for reason in (
+            reasons_by_outcome.get(outcome) or judgement.verdict(CycleKey(outcome)).reasons
+        ):
             reasons[reason] = reasons.get(reason, 0) + number
     summary = ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items()))
     return PostFilterResult(Status.unschedulable(f"0/{nodes} nodes are available: {summary}."), "")

@@ -37,7 +37,7 @@ class NominationStep:
         self._binding = binding
         self._with_detail = with_detail
 
-    def settle(self, pod_state: PodState, result: PostFilterResult) -> None:
+    def emit_result(self, pod_state: PodState, result: PostFilterResult) -> None:
         """Emits the records of a result. Call it after the attempt's records are emitted and before
         the pod is requeued."""
         preemption = result.preemption
@@ -82,14 +82,14 @@ class NominationStep:
                 self._binding.preempt(pod.uid, result.plugin)
 
 
-def nominated_row(judged: Judgement) -> int:
+def nominated_row(judgement: Judgement) -> int:
     """The row of the pod's nominated node if that node passes, otherwise -1. Such a node is chosen
     without evaluating the others (upstream: schedule_one.go evaluateNominatedNode)."""
-    dry_run = judged.dry_run
+    dry_run = judgement.dry_run
     if dry_run is None or not dry_run.nominated:
         return -1
     row = dry_run.table.rows.get(dry_run.nominated, -1)
-    return row if row >= 0 and judged.keys[row] == KEY_PASSES else -1
+    return row if row >= 0 and judgement.keys[row] == KEY_PASSES else -1
 
 
 def is_awaited(state: SchedulerState, pod: Pod, node: str) -> bool:

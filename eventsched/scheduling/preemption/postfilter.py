@@ -8,15 +8,15 @@ from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.framework import PluginError, PostFilterResult, Status
 
 
-def post_filter(judged: Judgement) -> PostFilterResult:
+def post_filter(judgement: Judgement) -> PostFilterResult:
     """The answer of the first plugin that nominates a node, rules out a solution (Unresolvable) or
     fails. If there is none: the reasons of all plugins, and the last nomination that one gave."""
     reasons: list[str] = []
     nominated: str | None = None
-    for plugin in judged.profile.post_filter:
-        judged.cycle.plugin = plugin.name
+    for plugin in judgement.profile.post_filter:
+        judgement.cycle.plugin = plugin.name
         try:
-            answer = plugin.post_filter(judged.cycle, judged.pod, judged)
+            answer = plugin.post_filter(judgement.cycle, judgement.pod, judgement)
         except PluginError as error:
             return PostFilterResult(Status.error(str(error)))
         if not isinstance(answer, PostFilterResult):

@@ -135,41 +135,41 @@ class _Reprieve:
         books = table.books[self._rows]
         books[:, REQUESTED:] -= np.add.reduceat(loads, begins, axis=0)
         indices = np.arange(len(self._rows), dtype=np.intp)
-        outcome = self._keys(indices, books, 0)
+        outcome = self._keys(indices, books, with_pod=False)
         passing = np.flatnonzero(outcome == KEY_PASSES)
         for index in passing.tolist():
             if (check := self._checks[index]) is not None and not check.fits:
                 outcome[index] = OVER_QUOTA
         passing = passing[outcome[passing] == KEY_PASSES]
         number = np.array(lengths, dtype=np.intp)
-        round_ = 0
-        while len(passing := passing[number[passing] > round_]):
+        pod_index = 0
+        while len(passing := passing[number[passing] > pod_index]):
             with_pod = books[passing]
-            with_pod[:, REQUESTED:] += loads[begins[passing] + round_]
-            fits = self._keys(passing, with_pod, round_ + 1) == KEY_PASSES
-            self._apply_quota_checks(passing, fits, round_)
+            with_pod[:, REQUESTED:] += loads[begins[passing] + pod_index]
+            fits = self._keys(passing, with_pod, with_pod=True) == KEY_PASSES
+            self._apply_quota_checks(passing, fits, pod_index)
             books[passing[fits]] = with_pod[fits]
             for index, stays in zip(passing.tolist(), fits.tolist(), strict=True):
                 self.stays[index].append(stays)
-            round_ += 1
+            pod_index += 1
         return outcome.astype(np.intp)
 
-    def _apply_quota_checks(self, passing: Rows, fits: NDArray[np.bool_], round_: int) -> None:
-        """Clears ``fits`` for the pods of this round that fit but break a quota."""
+    def _apply_quota_checks(self, passing: Rows, fits: NDArray[np.bool_], pod_index: int) -> None:
+        """Clears ``fits`` for the pods put back last that fit but break a quota."""
         for position, index in enumerate(passing.tolist()):
             check = self._checks[index]
             if check is not None and fits[position]:
-                fits[position] = check.put_back(self._order[index][round_])
+                fits[position] = check.put_back(self._order[index][pod_index])
 
     def _keys(self, indices: Rows, books: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
-              put_back: int) -> Rows:  # fmt: skip
-        """The verdicts on some rows. ``books`` includes the pod of this round, which has been put
-        back, unless ``put_back`` is 0."""
+              *, with_pod: bool) -> Rows:  # fmt: skip
+        """The verdicts on some rows. ``with_pod``: ``books`` includes the pod that was put back
+        last."""
 
         def steps() -> list[PodStep]:
             pod_steps = []
             for position, index in enumerate(indices.tolist()):
-                pods, stays = self._order[index], [*self.stays[index], *[True] * (put_back > 0)]
+                pods, stays = self._order[index], [*self.stays[index], *[True] * with_pod]
                 for place, pod in enumerate(pods):
                     if place >= len(stays) or not stays[place] or pod.spec.host_ports:
                         pod_steps.append(PodStep(position, pod, -1))

@@ -169,7 +169,7 @@ def test_a_borrower_is_displaced_though_it_is_more_important() -> None:
         *added(pod("p1", "ns1", 50)),
     )  # fmt: skip
     assert preempted(it).evicted == ("b2",)
-    assert it.state.preemptions.needed(it.state.pods["b2"].pod)
+    assert it.state.preemptions.is_eviction_needed(it.state.pods["b2"].pod)
     observed(it, records.EvictionSucceeded(uid="b2"), at=SECOND)
     assert it.state.pods["p1"].queue is Queue.UNSCHEDULABLE
     observed(it, records.PodDeleted(uid="b2"), at=2 * SECOND)
