@@ -305,7 +305,7 @@ def test_what_leaders_have_counted_outlives_their_terms(database: str) -> None:
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         server: Any = scene.cluster.server
-        server.announce = lambda request: Reported(request, refused="forbidden")
+        server.write_event = lambda request: Reported(request, refused="forbidden")
         scene.cluster.put(*pods(3))
         await until(lambda: scene.leads and scene.leader.counts[REFUSED] == 3)
         scene.booth.wins.clear()
