@@ -55,6 +55,17 @@ _NODE: _Builds = (
     ),
 )
 _HELM: _Builds = ((MODULES / "helm", "-s -w", ("helm.sh/helm/v4/cmd/helm",)),)
+_PROMETHEUS: _Builds = (
+    (
+        MODULES / "prometheus",
+        "-s -w",
+        # Of the service discoveries only that of Kubernetes.
+        (
+            "-tags=remove_all_sd,enable_kubernetes_sd",
+            "github.com/prometheus/prometheus/cmd/prometheus",
+        ),
+    ),
+)
 BUILD_LIMIT = 3600.0
 """Seconds that a build may take."""
 _OTHER_NAMES = {"etcd": "server"}  # what Go calls etcd's program
@@ -131,6 +142,18 @@ def node_programs(build: bool = True) -> Programs:
     if folder is None:
         raise MissingProgramError("no kubelet: build it with `make test-kubelet`")
     return Programs(folder)
+
+
+def prometheus(build: bool = True) -> Path:
+    """Prometheus with its discovery of Kubernetes, which Debian's lacks; built where need be and
+    ``build`` says so. Raises MissingProgramError."""
+    go = _go_version()
+    if go is None:
+        raise MissingProgramError(f"no prometheus: install Go {GO} or newer")
+    folder = _built("Prometheus", _PROMETHEUS, go, build)
+    if folder is None:
+        raise MissingProgramError("no prometheus: build it with `make test-kubelet`")
+    return Programs(folder).path("prometheus")
 
 
 def _built(what: str, builds: _Builds, go: str, build: bool) -> Path | None:
