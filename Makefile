@@ -9,7 +9,7 @@ DEMO_READY := $(VENV)/.ready-for-demo
 # One more than processors: tests also wait for servers and processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo smoke unit test coverage test-containers test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
+.PHONY: audit requirements demo smoke unit test coverage test-containers test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
 help:           ## list the targets
@@ -111,6 +111,21 @@ controlplane: $(READY) ## build etcd, kube-apiserver and so on from Go modules (
 
 helm: $(READY) ## build Helm from Go modules, unless it is there (once, some minutes)
 	@$(BIN)/python -m tests.cluster.harness.binaries helm
+
+# The packages of the image, by the EXTRAS of deploy/Dockerfile.
+LOCKED := in-cluster,prometheus in-cluster,prometheus,embedded cluster,prometheus
+requirements: ## the newest packages of the image, with their hashes; needs uv
+	@for extras in $(LOCKED); do \
+	  uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-header \
+	    --no-annotate $$(echo $$extras | sed 's/^/--extra /; s/,/ --extra /g') pyproject.toml \
+	    --output-file deploy/image/requirements/$$extras.txt || exit 1; \
+	done
+
+audit: ## known vulnerabilities of the image's packages; needs uv and PyPI's answers about vulnerabilities
+	@for extras in $(LOCKED); do \
+	  uvx pip-audit --strict --disable-pip --require-hashes \
+	    --requirement deploy/image/requirements/$$extras.txt || exit 1; \
+	done
 
 schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
 	$(BIN)/python -m tests.postgres.schema_facts

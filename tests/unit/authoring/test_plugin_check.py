@@ -44,6 +44,7 @@ def kinds(plugin: Hashable) -> list[tuple[str, str]]:
     return [(finding.kind, finding.point) for finding in findings_of(plugin)]
 
 
+@pytest.mark.properties
 @pytest.mark.parametrize("name", sorted(IN_TREE))
 def test_the_in_tree_plugins_have_no_findings(name: str) -> None:
     assert checked(typed(IN_TREE[name], **ARGS.get(name, {}))) == []

@@ -248,6 +248,7 @@ def step(engine: Engine, at: int, stimulus: records.Stimulus | None) -> list[Log
     return engine.observe(stimulus, at)
 
 
+@pytest.mark.properties
 @pytest.mark.parametrize("seed", range(5))
 def test_every_position_of_a_run(seed: int) -> None:
     """Restored after each step; each copy goes on for a while beside the original, and is then

@@ -88,6 +88,7 @@ def going_on(engine: Engine) -> list[Record]:
     return said
 
 
+@pytest.mark.properties
 @pytest.mark.parametrize("until", [None, 4_000_000, 30_000_500], ids=["end", "4s", "30s"])
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("load", LOADS)
