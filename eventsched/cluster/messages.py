@@ -13,7 +13,7 @@ from typing import Literal
 
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject
-from eventsched.domain.records.extender_questions import Victims
+from eventsched.domain.records import Victims
 from eventsched.domain.records.object_writes import Write
 
 # --- requests -----------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class WriteObject:
 @dataclass(frozen=True, slots=True)
 class CallExtender:
     """Call an extender about nodes, by name, or about the candidates of a preemption. ``extender``
-    is its index in the configuration; ``verb`` is one of domain/records/extender_questions.py.
+    is its index in the configuration; ``verb`` is one of domain/records/extender_records.py.
     Answer: always an ``ExtenderReply``, also after a failure."""
 
     uid: str

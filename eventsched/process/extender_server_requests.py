@@ -18,8 +18,8 @@ from eventsched.cluster.extenders.wire_format import WrongShapeError
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.nodes.node_table import NodeTable
-from eventsched.domain.records.extender_questions import ranges
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.nodes.row_ranges import ranges
+from eventsched.domain.records import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.replies import Replies

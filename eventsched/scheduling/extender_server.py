@@ -12,16 +12,15 @@ import numpy as np
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import PodStep, TrialView
-from eventsched.domain.records import BindIntended, MemoryChanged
-from eventsched.domain.records.extender_questions import (
-    BIND,
-    FILTER,
-    PREEMPT,
+from eventsched.domain.nodes.row_ranges import ranges, rows_of
+from eventsched.domain.records import (
+    BindIntended,
+    ExtenderInquired,
+    ExtenderReplied,
+    MemoryChanged,
     Victims,
-    ranges,
-    rows_of,
 )
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT
 from eventsched.domain.records.verdicts import Code
 from eventsched.scheduling.cycle.cycle_keys import KEY_EXCLUDED, KEY_NO_NODE, KEY_PASSES, CycleKey
 from eventsched.scheduling.cycle.equivalence import ClassCache

@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records import ExtenderInquired, ExtenderReplied
 from tests.cluster.harness.asking import asking, grouped
 from tests.cluster.harness.deployed import deployed
 from tests.cluster.harness.manifests import node

@@ -3,8 +3,14 @@ say, and the log has every question and answer."""
 
 import pytest
 
-from eventsched.domain.records import BindIntended, PodBound, PodDecided, PodQueued
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records import (
+    BindIntended,
+    ExtenderInquired,
+    ExtenderReplied,
+    PodBound,
+    PodDecided,
+    PodQueued,
+)
 from tests.cluster.harness.asking import both, grouped
 from tests.cluster.harness.client import wait_for
 from tests.cluster.harness.manifests import UPSTREAM, node, priority_class

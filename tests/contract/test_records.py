@@ -31,8 +31,7 @@ from eventsched.domain.objects import (
     WeightedAffinityTerm,
     registry,
 )
-from eventsched.domain.records import AnyRecord, Outcome, Queue
-from eventsched.domain.records.extender_questions import Victims
+from eventsched.domain.records import AnyRecord, Outcome, Queue, Victims
 from eventsched.domain.records.object_writes import BindVolume, SelectNode
 from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict
 

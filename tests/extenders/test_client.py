@@ -18,7 +18,8 @@ from eventsched.cluster.extenders.client import Extenders, FailedError
 from eventsched.cluster.extenders.wire_format import bare
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
 from eventsched.domain.errors import InputError
-from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, Victims
+from eventsched.domain.records import Victims
+from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
 from eventsched.scheduling.config.configuration import load
 from eventsched.web.http import certificates
 

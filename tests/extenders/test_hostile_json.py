@@ -4,7 +4,7 @@ import pytest
 
 from eventsched.cluster.extenders import client, served_requests, wire_format
 from eventsched.domain.errors import InputError
-from eventsched.domain.records.extender_questions import BIND, FILTER
+from eventsched.domain.records.extender_records import BIND, FILTER
 from eventsched.scheduling.config.sections import ExtenderSection
 
 NESTED = b"[" * 3_000 + b"]" * 3_000

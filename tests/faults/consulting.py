@@ -5,7 +5,8 @@ from random import Random
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain import records
-from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, rows_of
+from eventsched.domain.nodes.row_ranges import rows_of
+from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.followed_stream import FollowedStream

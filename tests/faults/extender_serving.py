@@ -8,8 +8,9 @@ from random import Random
 import msgspec
 
 from eventsched.cluster.extenders.served_requests import ExtenderRequest
-from eventsched.domain.records.extender_questions import BIND, FILTER, PRIORITIZE, rows_of
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.nodes.row_ranges import rows_of
+from eventsched.domain.records import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.extender_records import BIND, FILTER, PRIORITIZE
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.domain.state.scheduler_state import SchedulerState

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from eventsched.domain.records.extender_replies import ExtenderReplied
+from eventsched.domain.records import ExtenderReplied
 from eventsched.domain.records.logged import Logged
 from eventsched.runtime.leader.leader_term import LeaderTerm
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.domain.records.extender_replies import ExtenderInquired
+from eventsched.domain.records import ExtenderInquired
 from eventsched.eventlog.postgres.reader import Reader
 from tests.cluster.harness import binaries, commands
 from tests.cluster.harness.client import Object, wait_for

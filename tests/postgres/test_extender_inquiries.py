@@ -8,7 +8,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from eventsched.domain import records
-from eventsched.domain.records.extender_questions import BIND, FILTER, PRIORITIZE
+from eventsched.domain.records.extender_records import BIND, FILTER, PRIORITIZE
 from eventsched.domain.records.logged import Logged
 from eventsched.eventlog.port import Batch, Stored
 from eventsched.eventlog.postgres.reader import Reader

@@ -13,7 +13,7 @@ import msgspec
 from eventsched.cluster.extenders import extender_tls, wire_format
 from eventsched.cluster.messages import BindPod, CallExtender, ExtenderReply
 from eventsched.cluster.transports import Connector, connect_failure
-from eventsched.domain.records.extender_questions import BIND, FILTER, PREEMPT, PRIORITIZE
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.extenders import in_order, problems
 from eventsched.scheduling.config.sections import ExtenderSection

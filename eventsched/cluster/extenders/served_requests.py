@@ -15,17 +15,11 @@ import msgspec
 from eventsched.cluster.extenders.wire_format import WrongShapeError
 from eventsched.cluster.translate import pods as translate_pods
 from eventsched.domain.errors import InputError
+from eventsched.domain.nodes.row_ranges import rows_of
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.texts import json_without_nul
-from eventsched.domain.records.extender_questions import (
-    BIND,
-    FILTER,
-    PREEMPT,
-    PRIORITIZE,
-    Victims,
-    rows_of,
-)
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records import ExtenderInquired, ExtenderReplied, Victims
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 
 STRANGE = "node(s) are not known to the extender (yet)"
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

@@ -11,7 +11,8 @@ import msgspec
 
 from eventsched.cluster.messages import BindPod, CallExtender
 from eventsched.domain.objects.texts import json_without_nul
-from eventsched.domain.records.extender_questions import FILTER, PREEMPT, PRIORITIZE, Victims
+from eventsched.domain.records import Victims
+from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
 
 _encode = msgspec.json.Encoder().encode
 Fields = Mapping[str, Any]

@@ -84,6 +84,10 @@ class InMemoryCluster:
             self._push(0, _NODE, sample)
         for pod in bound:
             self._push(0, _BOUND_POD, records.PodAdded(pod=pod))
+        self._take_in(arrivals)
+
+    def _take_in(self, arrivals: Iterable[TracePod]) -> None:
+        """The pods that arrive, with the claims of their ephemeral volumes."""
         arriving = [
             (arrival.arrives_at or 0, order, arrival) for order, arrival in enumerate(arrivals)
         ]
@@ -95,7 +99,7 @@ class InMemoryCluster:
         self._claims = {a.pod.uid: a.claims for _, _, a in arriving if a.claims}
         for at, _, arrival in reversed(arriving):
             for claim in arrival.claims:
-                self._react(self._volumes.add(claim), at + bind_delay)
+                self._react(self._volumes.add(claim), at + self._bind_delay)
 
     @property
     def next_at(self) -> int | None:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.records.stimuli import SamplesTaken
+from eventsched.domain.records import SamplesTaken
 
 Floats = NDArray[np.float64]
 

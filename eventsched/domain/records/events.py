@@ -1,4 +1,4 @@
-"""Events, the decisions of the engine; and effects, which follow from them outside.
+"""Events: the decisions of the engine.
 
 Stimuli (stimuli.py) and events are the records of a log: frozen values with a version and canonical
 bytes. ``SchedulerState.apply`` takes both. Times are in microseconds; second 0 of a trace is
@@ -11,10 +11,8 @@ stored bytes never change.
 from enum import StrEnum
 from typing import Any
 
-from eventsched.domain.objects import Frozen
-from eventsched.domain.records.extender_questions import Consult
-from eventsched.domain.records.object_writes import Prepare, Write
-from eventsched.domain.records.stimuli import Event
+from eventsched.domain.records.object_writes import Write
+from eventsched.domain.records.record import Event
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict
 
 
@@ -284,33 +282,3 @@ class MemoryChanged(Event, frozen=True, tag=True):
     plugin: str
     key: str
     value: Any = None
-
-
-# --- effects: sent once the record that demands them is committed ------------------------
-
-
-class Bind(Frozen, frozen=True):
-    """Bind a pod to a node. ``decision`` is the position in the stream of the intent or its
-    retry."""
-
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    attempt: int
-    decision: int
-
-
-class Evict(Frozen, frozen=True):
-    """Delete a pod to make room for another pod (``preemptor``, a uid). ``decision`` is the
-    position in the stream of the intent."""
-
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    preemptor: str
-    decision: int
-
-
-Effect = Bind | Evict | Prepare | Consult

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from eventsched.domain.records.stimuli import Record
+from eventsched.domain.records.record import Record
 from eventsched.domain.records.verdicts import Detail
 
 

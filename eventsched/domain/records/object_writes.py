@@ -38,13 +38,3 @@ class SelectNode(Frozen, frozen=True, tag_field="type", tag=True):
 
 
 Write = BindVolume | SelectNode
-
-
-class Prepare(Frozen, frozen=True):
-    """The effect: make a change that the bind of a pod's attempt waits for. ``decision`` is the
-    position in the stream of the record that demands it."""
-
-    uid: str
-    attempt: int
-    decision: int
-    write: Write

@@ -1,8 +1,9 @@
 """The record catalogue: one row for each kind of record, with its properties.
 
 Tables by kind (which kinds move a pod, which are intents…) are derived from these rows when their
-modules are imported. A new kind is a class in ``stimuli`` or ``events``, a member of ``AnyRecord``
-and a row here. tests/unit/domain/test_record_catalogue.py names the other places that need it.
+modules are imported. A new kind is a class in ``stimuli``, ``events`` or ``extender_records``, a
+member of ``AnyRecord`` and a row here. tests/unit/domain/test_record_catalogue.py names the other
+places that need it.
 """
 
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal
 
-from eventsched.domain.records import events, extender_questions, extender_replies, stimuli
-from eventsched.domain.records.stimuli import Record, Stimulus
+from eventsched.domain.records import events, extender_records, stimuli
+from eventsched.domain.records.record import Record, Stimulus
 
 AnyRecord = (
     stimuli.StreamStarted
@@ -34,8 +35,8 @@ AnyRecord = (
     | stimuli.BindVoided
     | stimuli.WriteSucceeded
     | stimuli.WriteFailed
-    | extender_questions.ExtenderAnswered
-    | extender_replies.ExtenderInquired
+    | extender_records.ExtenderAnswered
+    | extender_records.ExtenderInquired
     | stimuli.MemoryForgotten
     | stimuli.PluginOverran
     | stimuli.SamplesTaken
@@ -54,8 +55,8 @@ AnyRecord = (
     | events.NominationCleared
     | events.NodeOvercommitted
     | events.MemoryChanged
-    | extender_questions.ExtenderAsked
-    | extender_replies.ExtenderReplied
+    | extender_records.ExtenderAsked
+    | extender_records.ExtenderReplied
 )
 
 Level = Literal["debug", "info", "warning"]
@@ -129,8 +130,8 @@ CATALOGUE = (
     RecordKind(stimuli.BindVoided, "warning", "uid", changes_state=False),
     RecordKind(stimuli.WriteSucceeded, "debug", "uid"),
     RecordKind(stimuli.WriteFailed, "warning", "uid", changes_state=False),
-    RecordKind(extender_questions.ExtenderAnswered, "debug", "uid", has_metrics=True),
-    RecordKind(extender_replies.ExtenderInquired, "debug", "uid", changes_state=False),
+    RecordKind(extender_records.ExtenderAnswered, "debug", "uid", has_metrics=True),
+    RecordKind(extender_records.ExtenderInquired, "debug", "uid", changes_state=False),
     RecordKind(stimuli.MemoryForgotten, "info", changes_state=False),
     RecordKind(stimuli.PluginOverran, "warning", "uid"),
     RecordKind(stimuli.SamplesTaken, "debug", has_metrics=True),
@@ -151,7 +152,7 @@ CATALOGUE = (
     RecordKind(events.NominationCleared, "debug", "uid"),
     RecordKind(events.NodeOvercommitted, "warning", changes_state=False),
     RecordKind(events.MemoryChanged, "debug"),
-    RecordKind(extender_questions.ExtenderAsked, "debug", "uid", is_intent=True),
-    RecordKind(extender_replies.ExtenderReplied, "debug", "uid", has_metrics=True),
+    RecordKind(extender_records.ExtenderAsked, "debug", "uid", is_intent=True),
+    RecordKind(extender_records.ExtenderReplied, "debug", "uid", has_metrics=True),
 )  # fmt: skip
 """One row for each kind, in the order of ``AnyRecord``."""

@@ -3,8 +3,8 @@
 import msgspec
 
 from eventsched.domain.objects import canonical
+from eventsched.domain.records.record import Record
 from eventsched.domain.records.record_catalogue import AnyRecord
-from eventsched.domain.records.stimuli import Record
 
 FORMAT = 1
 """Version of the log's format as a whole, in StreamStarted."""

@@ -1,27 +1,13 @@
 """Stimuli: what happened outside, as records of a log (see events.py)."""
 
 from hashlib import blake2b
-from typing import ClassVar
 
 import msgspec
 
-from eventsched.domain.objects import Frozen, Node, Pod
+from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject
 from eventsched.domain.records.object_writes import Write
-
-
-class Record(Frozen, frozen=True, tag_field="kind"):
-    """Base of stimuli and events; ``version`` is that of the kind's fields."""
-
-    version: ClassVar[int] = 1
-
-
-class Stimulus(Record, frozen=True):
-    """Base of what happened outside the engine."""
-
-
-class Event(Record, frozen=True):
-    """Base of what the engine decided."""
+from eventsched.domain.records.record import Stimulus
 
 
 class StreamStarted(Stimulus, frozen=True, tag=True):

@@ -13,10 +13,10 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
 from eventsched.domain.records import Outcome, Record
-from eventsched.domain.records.extender_questions import Consultation
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.stimuli import in_force, serves, work_budget
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict, VerdictCode
+from eventsched.domain.state.consultation import Consultation
 from eventsched.domain.state.digest import digest_of
 from eventsched.domain.state.pod_places import PodPlaces
 from eventsched.domain.state.pod_state import PodState

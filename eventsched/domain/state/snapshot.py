@@ -10,14 +10,16 @@ import msgspec
 
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject, NodeResourceTopology
-from eventsched.domain.records import PluginOverran, Queue, SamplesTaken
-from eventsched.domain.records.extender_questions import (
-    Consultation,
+from eventsched.domain.records import (
     ExtenderAnswered,
     ExtenderAsked,
+    PluginOverran,
+    Queue,
+    SamplesTaken,
 )
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict
+from eventsched.domain.state.consultation import Consultation
 from eventsched.domain.state.numa_zones import ZoneReport
 from eventsched.domain.state.preemptions import Eviction, Preemptions
 from eventsched.domain.state.reservations import Reservation

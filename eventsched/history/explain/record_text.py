@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from eventsched.domain import records
+from eventsched.domain.nodes.row_ranges import rows_of
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.registry import title
 from eventsched.domain.records import AnyRecord, MoveCause, Outcome, PodDecided, PodQueued, Record
-from eventsched.domain.records.extender_questions import BIND, PREEMPT, PRIORITIZE, rows_of
+from eventsched.domain.records.extender_records import BIND, PREEMPT, PRIORITIZE
 from eventsched.domain.records.record_catalogue import CATALOGUE
 
 Namer = Callable[[str], str]

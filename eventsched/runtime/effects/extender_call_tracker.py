@@ -13,17 +13,9 @@ from typing import Any
 import numpy as np
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
-from eventsched.domain.records.extender_questions import (
-    FILTER,
-    PREEMPT,
-    PRIORITIZE,
-    Consult,
-    ExtenderAnswered,
-    ExtenderAsked,
-    Victims,
-    ranges,
-    rows_of,
-)
+from eventsched.domain.nodes.row_ranges import ranges, rows_of
+from eventsched.domain.records import Consult, ExtenderAnswered, ExtenderAsked, Victims
+from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.records.logged import Logged
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Action

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from eventsched.domain import records
-from eventsched.domain.records.extender_replies import ExtenderReplied
+from eventsched.domain.records import ExtenderReplied
 from eventsched.domain.records.logged import Logged
 
 

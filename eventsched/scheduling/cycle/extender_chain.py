@@ -10,18 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from eventsched.domain.journal import Rows
+from eventsched.domain.nodes.row_ranges import ranges, rows_of
 from eventsched.domain.objects import Pod
-from eventsched.domain.records.extender_questions import (
-    FILTER,
-    PRIORITIZE,
-    Consultation,
-    ExtenderAnswered,
-    ExtenderAsked,
-    Victims,
-    ranges,
-    rows_of,
-)
+from eventsched.domain.records import ExtenderAnswered, ExtenderAsked, Victims
+from eventsched.domain.records.extender_records import FILTER, PRIORITIZE
 from eventsched.domain.records.verdicts import Code, ScoreColumn, Verdict
+from eventsched.domain.state.consultation import Consultation
 from eventsched.scheduling.cycle.cycle_keys import CODES_A_FILTER
 from eventsched.scheduling.cycle.pod_specific_verdicts import PodSpecificVerdicts, Scored
 from eventsched.scheduling.framework.extender import EXTENDER, Extender, ExtenderError

@@ -7,12 +7,8 @@ import numpy as np
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod
-from eventsched.domain.records.extender_questions import (
-    PREEMPT,
-    ExtenderAnswered,
-    ExtenderAsked,
-    Victims,
-)
+from eventsched.domain.records import ExtenderAnswered, ExtenderAsked, Victims
+from eventsched.domain.records.extender_records import PREEMPT
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain

@@ -62,16 +62,11 @@ class SchedulingQueue:
         errors = pod_state.errors + 1
         self._emit(
             PodQueued(
-                uid=pod_state.pod.uid,
-                queue=Queue.BACKOFF,
-                cause=cause,
-                plugin=plugin,
+                uid=pod_state.pod.uid, queue=Queue.BACKOFF, cause=cause, plugin=plugin,
                 until=self._backoff.until(self._step.state.now, errors),
-                failures=pod_state.failures,
-                errors=errors,
-                message=message,
+                failures=pod_state.failures, errors=errors, message=message,
             )
-        )
+        )  # fmt: skip
 
     def back_off_or_park(self, pod_state: PodState, plugin: str) -> None:
         """Backs a pod off after an attempt that ended in an error. After ``PARKED_AFTER`` such
@@ -89,16 +84,12 @@ class SchedulingQueue:
         errors = pod_state.errors + 1
         self._emit(
             PodQueued(
-                uid=pod_state.pod.uid,
-                queue=Queue.UNSCHEDULABLE,
-                cause=cause,
-                plugin=plugin,
+                uid=pod_state.pod.uid, queue=Queue.UNSCHEDULABLE, cause=cause, plugin=plugin,
                 rejectors=(plugin or SCHEDULER_ITSELF,),
                 until=self._backoff.until(self._step.state.now, errors),
-                failures=pod_state.failures,
-                errors=errors,
+                failures=pod_state.failures, errors=errors,
             )
-        )
+        )  # fmt: skip
 
     def add_unschedulable(
         self,
@@ -113,16 +104,11 @@ class SchedulingQueue:
         failures = pod_state.failures + 1
         self._emit(
             PodQueued(
-                uid=pod_state.pod.uid,
-                queue=Queue.UNSCHEDULABLE,
-                cause=cause,
-                plugin=plugin,
-                rejectors=rejectors,
-                pending=pending,
-                until=self._backoff.until(self._step.state.now, failures),
-                failures=failures,
+                uid=pod_state.pod.uid, queue=Queue.UNSCHEDULABLE, cause=cause, plugin=plugin,
+                rejectors=rejectors, pending=pending,
+                until=self._backoff.until(self._step.state.now, failures), failures=failures,
             )
-        )
+        )  # fmt: skip
 
     # --- moves to active or backoff -------------------------------------------------------
 

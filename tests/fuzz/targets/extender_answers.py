@@ -3,14 +3,8 @@
 from eventsched.cluster.extenders import client, wire_format
 from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain import records
-from eventsched.domain.records.extender_questions import (
-    BIND,
-    FILTER,
-    PREEMPT,
-    PRIORITIZE,
-    ExtenderAsked,
-    Victims,
-)
+from eventsched.domain.records import ExtenderAsked, Victims
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.runtime.effects.extender_call_tracker import outcome
 from eventsched.scheduling.config.sections import ExtenderSection
 from tests.fuzz.choices import Choices

@@ -7,9 +7,8 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.objects.texts import json_without_nul
-from eventsched.domain.records import NodeAdded, PodAdded
-from eventsched.domain.records.extender_questions import BIND, FILTER, PREEMPT, PRIORITIZE
-from eventsched.domain.records.extender_replies import ExtenderInquired
+from eventsched.domain.records import ExtenderInquired, NodeAdded, PodAdded
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.process.extender_server_requests import Inquiries

@@ -7,8 +7,8 @@ import pytest
 
 from eventsched.cluster.extenders import served_requests
 from eventsched.cluster.extenders.wire_format import WrongShapeError
-from eventsched.domain.records.extender_questions import BIND, FILTER, PREEMPT, PRIORITIZE, Victims
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records import ExtenderInquired, ExtenderReplied, Victims
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 
 POD = {"metadata": {"uid": "p1", "name": "web", "namespace": "shop"}, "spec": {"priority": 3}}
 NAMES = ["n0", "n1", "n2"]

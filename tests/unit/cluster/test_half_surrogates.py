@@ -13,7 +13,7 @@ from eventsched.cluster.kube.watch.object_decoding import Decoder
 from eventsched.cluster.kube.watch.resources import POD, RESOURCES
 from eventsched.cluster.sources import manifests
 from eventsched.domain.errors import InputError
-from eventsched.domain.records.extender_questions import FILTER
+from eventsched.domain.records.extender_records import FILTER
 
 HALF = "a\ud800"
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {}}

@@ -7,9 +7,16 @@ import pytest
 from eventsched.cli.output.headline_output import headline_json, headline_text
 from eventsched.cli.output.tables import filled, table
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record
-from eventsched.domain.records.extender_questions import ExtenderAnswered, ExtenderAsked
-from eventsched.domain.records.extender_replies import ExtenderInquired
+from eventsched.domain.records import (
+    ExtenderAnswered,
+    ExtenderAsked,
+    ExtenderInquired,
+    Outcome,
+    PodDecided,
+    PodQueued,
+    Queue,
+    Record,
+)
 from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.record_text import describe as text_of

@@ -10,13 +10,15 @@ from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.records import (
     FORMAT,
     BindIntended,
+    ExtenderInquired,
+    ExtenderReplied,
     MemoryChanged,
     PodBound,
     PodUnreserved,
     StreamStarted,
+    Victims,
 )
-from eventsched.domain.records.extender_questions import BIND, FILTER, PREEMPT, PRIORITIZE, Victims
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.gallery.first_scheduled_node import FirstScheduledNode
 from eventsched.plugins.node_resources_fit import NodeResourcesFit

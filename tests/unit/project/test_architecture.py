@@ -14,8 +14,7 @@ import pytest
 
 import eventsched
 from eventsched.cluster.messages import BindPod, Bound, PodSeen
-from eventsched.domain.records import Record
-from eventsched.domain.records.stimuli import Event
+from eventsched.domain.records import Event, Record
 from eventsched.scheduling.queueing.engine_step import EngineStep
 from tests.builders import make_node, make_pod
 from tests.databases import ROOT

@@ -6,17 +6,18 @@ import msgspec
 import pytest
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, VerdictDefined
-from eventsched.domain.records.extender_questions import (
-    FILTER,
-    PREEMPT,
-    PRIORITIZE,
+from eventsched.domain.nodes.row_ranges import ranges, rows_of
+from eventsched.domain.records import (
     ExtenderAnswered,
     ExtenderAsked,
+    Outcome,
+    PodDecided,
+    PodQueued,
+    Queue,
+    VerdictDefined,
     Victims,
-    ranges,
-    rows_of,
 )
+from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption

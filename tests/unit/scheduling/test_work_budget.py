@@ -17,6 +17,8 @@ from eventsched.domain.objects import (
     Toleration,
 )
 from eventsched.domain.records import (
+    ExtenderInquired,
+    ExtenderReplied,
     NodeAdded,
     Outcome,
     PodDecided,
@@ -27,8 +29,7 @@ from eventsched.domain.records import (
     TermBegan,
     TimePassed,
 )
-from eventsched.domain.records.extender_questions import FILTER
-from eventsched.domain.records.extender_replies import ExtenderInquired, ExtenderReplied
+from eventsched.domain.records.extender_records import FILTER
 from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.event_drafts import WORK_BUDGET_EXCEEDED as REASON

@@ -5,14 +5,8 @@ from typing import Any
 import pytest
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
-from eventsched.domain.records.extender_questions import (
-    FILTER,
-    PREEMPT,
-    PRIORITIZE,
-    ExtenderAnswered,
-    ExtenderAsked,
-    Victims,
-)
+from eventsched.domain.records import ExtenderAnswered, ExtenderAsked, Victims
+from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
 from eventsched.runtime.effects.extender_call_tracker import MAX_REASON_LENGTH, MAX_REASONS, outcome
 
 NAMES = [f"n{number}" for number in range(300)]

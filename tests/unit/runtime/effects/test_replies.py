@@ -3,8 +3,8 @@
 import pytest
 
 from eventsched.domain import records
-from eventsched.domain.records.extender_questions import BIND, FILTER
-from eventsched.domain.records.extender_replies import ExtenderReplied
+from eventsched.domain.records import ExtenderReplied
+from eventsched.domain.records.extender_records import BIND, FILTER
 from eventsched.domain.records.logged import Logged
 from eventsched.runtime.effects.replies import Replies
 from tests.builders import make_pod
