@@ -28,7 +28,7 @@ from eventsched.eventlog import chain
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.postmaster import SUPERUSER
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
@@ -57,7 +57,7 @@ class Recorded(MemoryEventLog):
             part = self._records[first : first + size]
             yield Batch(part, {at: self._details[at] for at in self._vectors(part)})
 
-    def _vectors(self, part: Sequence[Stored]) -> list[int]:
+    def _vectors(self, part: Sequence[StoredRecord]) -> list[int]:
         return [record.position for record in part if record.position in self._details]
 
 

@@ -18,10 +18,10 @@ from benchmarks.runs import Load
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.records import PodDeleted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.database import writer_address
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.replay import stream_replay
 from eventsched.runtime import gc_tuning
@@ -135,7 +135,7 @@ def latencies(seconds: float = 1.0) -> list[dict[str, Any]]:
             while time.perf_counter() < end:
                 first = log.head
                 records = [
-                    Stored.of(Logged(at, 0, at, PodDeleted(uid="u" * 170)))
+                    StoredRecord.of(LogEntry(at, 0, at, PodDeleted(uid="u" * 170)))
                     for at in range(first, first + size)
                 ]
                 started = time.perf_counter()

@@ -39,7 +39,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.chain import Term
 from eventsched.eventlog.memory import MemoryEventLog
@@ -154,7 +154,7 @@ class MessageCluster:
 class SilentOutbox(EventOutbox):
     """Writes no Events and no status."""
 
-    def on_records(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+    def on_records(self, logged: Iterable[LogEntry], drafts: Iterable[Draft]) -> None:
         """Ignores the drafts."""
 
 

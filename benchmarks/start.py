@@ -18,10 +18,10 @@ from typing import Any
 
 from eventsched.domain import records
 from eventsched.domain.objects import Container, Image, Node, Pod, PodSpec, Resources
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
@@ -112,10 +112,10 @@ def _read(url: str, newest: int) -> dict[str, float]:
     }  # fmt: skip
 
 
-def _batches(stimuli: Iterator[records.Record]) -> Iterator[list[Stored]]:
-    found: list[Stored] = []
+def _batches(stimuli: Iterator[records.Record]) -> Iterator[list[StoredRecord]]:
+    found: list[StoredRecord] = []
     for at, record in enumerate(stimuli):
-        found.append(Stored.of(Logged(at, at, at, record)))
+        found.append(StoredRecord.of(LogEntry(at, at, at, record)))
         if len(found) == _AT_ONCE:
             yield found
             found = []

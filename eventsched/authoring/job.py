@@ -12,7 +12,7 @@ from eventsched.authoring.purity_monitor import PurityMonitor
 from eventsched.authoring.synthetic_history import NAME, generated_history, label_words
 from eventsched.authoring.targets import instantiated, module_of, plugins_of
 from eventsched.domain import records
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 
 
 class CheckJob(msgspec.Struct):
@@ -62,10 +62,10 @@ def run_job(job: CheckJob, monitor: PurityMonitor) -> list[PluginRun]:
     return runs
 
 
-def _read(path: Path) -> Iterator[Logged]:
+def _read(path: Path) -> Iterator[LogEntry]:
     decoder = msgspec.json.Decoder(HistoryLine)
     with path.open("rb") as lines:
         for text in lines:
             line = decoder.decode(text)
             record = records.decode(bytes(line.body))
-            yield Logged(line.position, line.at, line.position, record)
+            yield LogEntry(line.position, line.at, line.position, record)

@@ -17,7 +17,7 @@ from eventsched.authoring.plugin_driver import EVALUATION, Answers, PluginDriver
 from eventsched.authoring.purity_monitor import PurityMonitor
 from eventsched.domain.objects import Pod, canonical
 from eventsched.domain.records import Outcome, PodDecided
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.assembly import misspelt
 from eventsched.scheduling.framework import points_of
@@ -53,7 +53,7 @@ class PluginCheck:
         unasked = [text for method, text in _NOT_CALLED.items() if hasattr(plugin, method)]
         self.result = PluginRun(plugin.name, file, points_of(inner), history, unasked=unasked)
 
-    def run(self, history: Iterable[Logged], attempts: int) -> PluginRun:
+    def run(self, history: Iterable[LogEntry], attempts: int) -> PluginRun:
         """Runs the history up to a number of attempts, and returns the result."""
         for logged in history:
             record = logged.record

@@ -17,7 +17,7 @@ from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.objects import CPU, MEMORY, PODS, Container, Node, Pod, PodSpec, Taint
 from eventsched.domain.records import Outcome, PodDecided, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.units import SECOND
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
@@ -54,7 +54,7 @@ def label_words(module: ModuleType | None) -> list[str]:
     return sorted(words, key=lambda word: "/" not in word)[:_MAX_WORDS]
 
 
-def generated_history(words: Sequence[str]) -> list[Logged]:
+def generated_history(words: Sequence[str]) -> list[LogEntry]:
     """The records of the history. ``words`` are the keys and values of labels and annotations on
     some nodes and pods."""
     return _HistoryGenerator(words).run()
@@ -66,12 +66,12 @@ class _HistoryGenerator:
         self._draw = random.Random(7)  # a fixed seed: the history is always the same
         loaded = configuration.default()
         self._engine = assemble_loaded(loaded, NAME, IN_TREE).engine(with_detail=False)
-        self._log: list[Logged] = []
+        self._log: list[LogEntry] = []
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._created = 0
 
-    def run(self) -> list[Logged]:
+    def run(self) -> list[LogEntry]:
         started = records.StreamStarted(
             format=records.FORMAT, engine="", seed="rehearsal", flags=CURRENT
         )

@@ -25,7 +25,7 @@ from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.log_errors import UnavailableError
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.seeking import last, position_at
@@ -154,7 +154,7 @@ class _Range(NamedTuple):
             end = before if end is None else min(end, before)
         return cls(first, end, frozenset(options.kind))
 
-    def has(self, stored: Stored) -> bool:
+    def has(self, stored: StoredRecord) -> bool:
         """Whether a record is selected, by its position and kind."""
         is_in = stored.position >= self.first
         is_in = is_in and (self.end is None or stored.position < self.end)
@@ -175,7 +175,9 @@ def _place(text: str, option: str, reader: Reader) -> int:
     return position_at(reader, at)
 
 
-def _selected(options: argparse.Namespace, limits: _Range, reader: Reader) -> Iterator[Stored]:
+def _selected(
+    options: argparse.Namespace, limits: _Range, reader: Reader
+) -> Iterator[StoredRecord]:
     if options.pod is None:
         stored_records = reader.read(limits.first)
     else:
@@ -184,7 +186,7 @@ def _selected(options: argparse.Namespace, limits: _Range, reader: Reader) -> It
     return _within(limits, stored_records)
 
 
-def _within(limits: _Range, stored_records: Iterator[Stored]) -> Iterator[Stored]:
+def _within(limits: _Range, stored_records: Iterator[StoredRecord]) -> Iterator[StoredRecord]:
     for stored in stored_records:
         if limits.end is not None and stored.position >= limits.end:
             return
@@ -209,7 +211,7 @@ def _tail(options: argparse.Namespace, reader: Reader) -> int:
         sys.stdout.flush()
         uid = _uid_of(options.pod, reader)
 
-        def show(more: Iterable[Stored]) -> None:
+        def show(more: Iterable[StoredRecord]) -> None:
             selected = (stored for stored in more if limits.has(stored) and _is_of(stored, uid))
             _show(options.output, reader, selected)
 
@@ -222,7 +224,7 @@ def _uid_of(pod: str | None, reader: Reader) -> str | None:
     return None if pod is None else find_pod(StoredEvidence(reader), pod)[0].uid
 
 
-def _is_of(stored: Stored, uid: str | None) -> bool:
+def _is_of(stored: StoredRecord, uid: str | None) -> bool:
     if uid is None:
         return True
     pod_uid = pod_of(stored.record)
@@ -232,7 +234,7 @@ def _is_of(stored: Stored, uid: str | None) -> bool:
 def follow(
     reader: Reader,
     position: int,
-    show: Callable[[Iterable[Stored]], None],
+    show: Callable[[Iterable[StoredRecord]], None],
     wait: Callable[[], None] = lambda: time.sleep(_POLL_SECONDS),
 ) -> None:
     """Shows the records from a position on as they come, until ``wait`` raises. Raises
@@ -246,7 +248,9 @@ def follow(
         wait()
 
 
-def _show(output: str, reader: Reader, listing: Iterable[Stored], *, header: bool = False) -> None:
+def _show(
+    output: str, reader: Reader, listing: Iterable[StoredRecord], *, header: bool = False
+) -> None:
     if header and output == "table":
         print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
     rest = iter(listing)
@@ -275,7 +279,7 @@ def _changed(pods: dict[str, Pod], record: AnyRecord) -> str:
 
 
 def _row(
-    output: str, stored: Stored, record: AnyRecord, names: dict[str, str], changed: str
+    output: str, stored: StoredRecord, record: AnyRecord, names: dict[str, str], changed: str
 ) -> str:
     uid = pod_of(record)
     pod = "" if uid is None else names.get(uid, uid)
@@ -290,7 +294,7 @@ def _row(
     return " ".join(line.splitlines())
 
 
-def _object(stored: Stored, uid: str | None, names: dict[str, str]) -> str:
+def _object(stored: StoredRecord, uid: str | None, names: dict[str, str]) -> str:
     """A row as view ``events`` has it; the record is its stored text."""
     namespace, _, pod = names.get(uid or "", "").partition("/")
     fields = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.log_errors import ConflictError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 
 _HEADER = struct.Struct(">B32si16sqiq32s32s")
 
@@ -96,7 +96,7 @@ def genesis(stream: str) -> bytes:
     return sha256(b"eventsched/1/" + stream.encode()).digest()
 
 
-def body_of(records: Sequence[Stored]) -> bytes:
+def body_of(records: Sequence[StoredRecord]) -> bytes:
     """One JSON array with [time, cause, version, record] for each record, in order. It contains the
     bytes of each record unchanged."""
     return (

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import ChainWriter, Head, Term
-from eventsched.eventlog.port import Batch, LogSize, Stored, expand_deltas
+from eventsched.eventlog.port import Batch, LogSize, StoredRecord, expand_deltas
 
 
 class MemoryEventLog(ChainWriter):
@@ -14,7 +14,7 @@ class MemoryEventLog(ChainWriter):
     def __init__(self, stream: str = "memory", clock: Callable[[], int] = lambda: 0) -> None:
         """``clock`` returns the wall-clock time (µs) stored with each batch."""
         super().__init__(Term(stream, 1, bytes(16)), Head(0, chain.genesis(stream)), clock)
-        self._records: list[Stored] = []
+        self._records: list[StoredRecord] = []
         self._details: dict[int, Detail] = {}
         self._bytes = 0
 
@@ -28,7 +28,7 @@ class MemoryEventLog(ChainWriter):
     def finish(self) -> None:
         """Does nothing: no batch is ever in flight."""
 
-    def read(self, first: int = 0) -> Iterator[Stored]:
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from a position on."""
         yield from self._records[first:]
 

@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Detail
 
 
-class Stored(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record as the log stores it: its position in the stream, its time (µs), the position of
     the first record of its step (the cause), its kind, the version of its shape, and its canonical
     bytes."""
@@ -27,7 +27,7 @@ class Stored(NamedTuple):
     body: bytes
 
     @classmethod
-    def of(cls, logged: Logged) -> "Stored":
+    def of(cls, logged: LogEntry) -> "StoredRecord":
         """The stored form of a record."""
         record_type = type(logged.record)
         return cls(
@@ -45,16 +45,16 @@ class Stored(NamedTuple):
         return records.decode(self.body)
 
     @property
-    def logged(self) -> Logged:
+    def logged(self) -> LogEntry:
         """The record as the engine's ``apply`` takes it."""
-        return Logged(self.position, self.at, self.cause, self.record)
+        return LogEntry(self.position, self.at, self.cause, self.record)
 
 
 class Batch(NamedTuple):
     """Consecutive records that are committed together. ``details`` maps positions of decisions to
     their vectors. ``mark`` is JSON text: how far the writer had read its sources by then."""
 
-    records: Sequence[Stored]
+    records: Sequence[StoredRecord]
     details: Mapping[int, Detail]
     mark: bytes = b"null"
 
@@ -92,7 +92,7 @@ class LogSize(NamedTuple):
 class StoredLog(Protocol):
     """The read side of one stream."""
 
-    def read(self, first: int = 0) -> Iterator[Stored]:
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The committed records from position ``first`` on, in order. Raises CorruptLogError."""
 
     def detail(self, position: int) -> Detail | None:

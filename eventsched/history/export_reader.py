@@ -9,7 +9,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import vectors
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Stored, expand_deltas
+from eventsched.eventlog.port import StoredRecord, expand_deltas
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import DamagedError
@@ -57,7 +57,7 @@ class FileLog:
         except DamagedError as problem:
             raise CorruptLogError(end, f"{self.path}: {problem}") from problem
 
-    def read(self, first: int = 0) -> Iterator[Stored]:
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order. Raises CorruptLogError."""
         for batch in self.batches(first):
             for record in batch.records:

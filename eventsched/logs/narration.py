@@ -15,7 +15,7 @@ import structlog
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, Record
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE, Level
 from eventsched.domain.units import SECOND
 from eventsched.logs import output
@@ -65,12 +65,12 @@ class Narrator:
         self._lines_in_second: Counter[str] = Counter()
         self._logger = structlog.stdlib.get_logger(__name__).bind()
 
-    def log(self, logged: Iterable[Logged]) -> None:
+    def log(self, logged: Iterable[LogEntry]) -> None:
         """Logs the lines of committed records."""
         for line in self.lines(logged, with_debug=output.is_logged("debug")):
             self._logger.log(_number(line.level), line.event, **line.fields)
 
-    def lines(self, logged: Iterable[Logged], *, with_debug: bool) -> Iterator[LogLine]:
+    def lines(self, logged: Iterable[LogEntry], *, with_debug: bool) -> Iterator[LogLine]:
         """The lines of committed records, in their order."""
         for entry in logged:
             kind = type(entry.record)
@@ -94,7 +94,7 @@ class Narrator:
                 yield LogLine("info", "LeftOut", fields)
         self._lines_in_second.clear()
 
-    def _fields(self, logged: Logged) -> dict[str, Any]:
+    def _fields(self, logged: LogEntry) -> dict[str, Any]:
         fields = _plain(logged.record)
         place: dict[str, Any] = {"stream": self._stream, "seq": logged.position}
         if uid := fields.pop("uid", ""):

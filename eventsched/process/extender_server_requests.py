@@ -20,7 +20,7 @@ from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.row_ranges import ranges
 from eventsched.domain.records import ExtenderInquired, ExtenderReplied
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.live.driver import Driver
@@ -108,7 +108,7 @@ class Inquiries:
         """Stops holding requests that cannot be answered at once."""
         self._is_closed = True
 
-    def records_committed(self, committed: Sequence[Logged]) -> None:
+    def records_committed(self, committed: Sequence[LogEntry]) -> None:
         """Takes in committed records, among them the answers."""
         for replied in self._replies.on_records(committed):
             waiting = self._open.get(replied.number)

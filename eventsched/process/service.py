@@ -24,7 +24,7 @@ from eventsched.cluster.kube.calls.process_events import ProcessEvents
 from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.lease.election import own_identity
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import last_read
 from eventsched.eventlog.addresses import shown
 from eventsched.logs import output
@@ -130,7 +130,7 @@ class ServiceObserver:
         self._assembly, self._is_reloaded = assembly, True
         gc_tuning.thaw()
 
-    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Counts and logs committed records, and sends the answers among them."""
         if self._inquiries is not None:
             self._inquiries.records_committed(logged)

@@ -38,9 +38,9 @@ from eventsched.domain.draw import draw
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, Outcome, PodDecided, Queue, Record, StreamStarted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.reconciliation import takeover
@@ -75,7 +75,7 @@ class Logbook:
         self._annotations = KeptAnnotations(annotations)
         self._seen = SeenResources()
         self._decisions = OpenDecisions(name)
-        self._open: list[Stored] = []
+        self._open: list[StoredRecord] = []
         self._log = PostgresEventLog(address, name, holder=name, clock=clock)
         try:
             self._begin(StreamStarted(format=FORMAT, engine=__version__, seed=seed,
@@ -240,11 +240,11 @@ class Logbook:
             self._commit()
         at, cause = max(self.state.now, self._clock()), self.state.position
         for record in step:
-            logged = Logged(self.state.position, at, cause, record)
+            logged = LogEntry(self.state.position, at, cause, record)
             self._apply(logged)
-            self._open.append(Stored.of(logged))
+            self._open.append(StoredRecord.of(logged))
 
-    def _apply(self, logged: Logged) -> None:
+    def _apply(self, logged: LogEntry) -> None:
         self.state.apply(logged.record, logged.at)
         self._decisions.on_record(logged)
 

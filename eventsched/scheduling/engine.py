@@ -11,7 +11,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, ClusterObject
 from eventsched.domain.records import MoveCause, Queue
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
@@ -74,7 +74,7 @@ class Engine:
         """The position of the next record."""
         return self._step.position
 
-    def observe(self, stimulus: records.Stimulus, at: int) -> list[Logged]:
+    def observe(self, stimulus: records.Stimulus, at: int) -> list[LogEntry]:
         """Applies a stimulus of a time (µs, not before that of the previous one) and returns its
         record and the events that follow.
 
@@ -109,7 +109,7 @@ class Engine:
         self._binding.groups_changed(stimulus)
         return self._step.drain()
 
-    def schedule_next(self) -> list[Logged]:
+    def schedule_next(self) -> list[LogEntry]:
         """Runs one attempt for the head of the active queue, or continues the one in progress.
         Returns nothing if the queue is empty or the answer of an extender is awaited. A call that
         takes too long makes the attempt void; OverrunError is raised if the state has changed
@@ -146,7 +146,7 @@ class Engine:
         gate = self._scheduling_queue.gate(self._step.profiles[pod.scheduler_name], pod)
         return None if gate is None else gate[1]
 
-    def apply(self, logged: Logged) -> None:
+    def apply(self, logged: LogEntry) -> None:
         """Applies a record from the log, for restart and replay."""
         self._step.position = logged.position
         self._step.record(logged.record, logged.at)

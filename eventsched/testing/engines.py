@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.records import PodDecided, Record, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.priority_sort import PrioritySort
@@ -66,7 +66,7 @@ def engine_of(*plugins: Any, weights: Mapping[str, int] | None = None,
     return Engine({PROFILE: Profile(PROFILE, points, weights or {})}, backoff)
 
 
-def records_of(logged: Iterable[Logged]) -> list[Record]:
+def records_of(logged: Iterable[LogEntry]) -> list[Record]:
     """The records; decisions without the digest of their vectors."""
     return [
         msgspec.structs.replace(entry.record, digest="")

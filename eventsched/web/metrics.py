@@ -21,7 +21,7 @@ from prometheus_client import (
 from prometheus_client.exposition import choose_encoder
 
 from eventsched import __version__
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.web.gauges import Gauges
 from eventsched.web.record_counters import RecordCounters, exponential
 from eventsched.web.status import ProcessStatus
@@ -83,7 +83,7 @@ class Metrics:
         """Also shows values of a running scheduler from now on; they are read at each scrape."""
         self.registry.register(Gauges(status))
 
-    def records_committed(self, logged: Iterable[Logged], now: int) -> None:
+    def records_committed(self, logged: Iterable[LogEntry], now: int) -> None:
         """Counts committed records, each once, in the order of the log. ``now`` (µs) is when they
         were known to be committed."""
         self._record_counters.count(logged, now)

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from eventsched.domain import records
 from eventsched.domain.records import MoveCause, Outcome, Queue
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.framework import ClusterEvent
@@ -79,7 +79,7 @@ class RecordCounters:
             records.TermBegan: self._term_began,
         }
 
-    def count(self, logged: Iterable[Logged], now: int) -> None:
+    def count(self, logged: Iterable[LogEntry], now: int) -> None:
         """Counts committed records; see ``Metrics.records_committed``."""
         kinds: Tally[str] = Tally()
         for _, at, _, record, _ in logged:

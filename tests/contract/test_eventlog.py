@@ -14,11 +14,11 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodDecided
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, column_digest, detail_digest
 from eventsched.eventlog.log_errors import ConflictError
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, EventLog, Stored
+from eventsched.eventlog.port import Batch, EventLog, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_with, make_node, make_pod
@@ -26,10 +26,10 @@ from tests.builders import added, engine_with, make_node, make_pod
 _streams = count()
 
 
-def stored(first: int, number: int = 1) -> list[Stored]:
+def stored(first: int, number: int = 1) -> list[StoredRecord]:
     """Records from a position on."""
     return [
-        Stored.of(Logged(at, 10 * at, first, records.PodDeleted(uid=f"p{at}")))
+        StoredRecord.of(LogEntry(at, 10 * at, first, records.PodDeleted(uid=f"p{at}")))
         for at in range(first, first + number)
     ]
 
@@ -45,19 +45,19 @@ def append(log: EventLog, appended: Batch) -> None:
     log.finish()
 
 
-def of(logged: list[Logged]) -> Batch:
+def of(logged: list[LogEntry]) -> Batch:
     """A batch of an engine's records."""
     details = {each.position: each.detail for each in logged if each.detail is not None}
-    return Batch([Stored.of(each) for each in logged], details)
+    return Batch([StoredRecord.of(each) for each in logged], details)
 
 
-def nodes(engine: Engine, number: int) -> list[Logged]:
+def nodes(engine: Engine, number: int) -> list[LogEntry]:
     """The records of ``number`` new nodes."""
     made = added(*(make_node(f"n{index}", cpu=8000 + 100 * index) for index in range(number)))
     return [each for node in made for each in engine.observe(node, 0)]
 
 
-def tried(engine: Engine, pod: Pod, at: int) -> list[Logged]:
+def tried(engine: Engine, pod: Pod, at: int) -> list[LogEntry]:
     """The records of a pod that comes and is tried."""
     return [*engine.observe(added(pod)[0], at), *engine.schedule_next()]
 
@@ -92,7 +92,7 @@ class LogContract:
         append(log, batch(2, 3))
         assert log.head == 5
         assert list(log.read()) == stored(0, 2) + stored(2, 3)
-        assert next(iter(log.read(3))) == Stored(
+        assert next(iter(log.read(3))) == StoredRecord(
             3, 30, 2, "PodDeleted", 1, b'{"kind":"PodDeleted","uid":"p3"}'
         )
 
@@ -154,10 +154,10 @@ class LogContract:
     def test_a_stored_record_gives_the_record_back(self, log: EventLog) -> None:
         """As the engine's apply takes it, whatever letters it is made of."""
         pod = make_pod("grün", annotations={"q": 'a"b\\c\n\t\x7f\u2028', "漢": "😀"})
-        logged = Logged(0, 7, 0, added(pod)[0])
+        logged = LogEntry(0, 7, 0, added(pod)[0])
         append(log, of([logged]))
         (found,) = log.read()
-        assert found == Stored.of(logged)
+        assert found == StoredRecord.of(logged)
         assert found.record == logged.record
         assert found.logged == logged
 
@@ -167,10 +167,10 @@ class LogContract:
             uid="p1", attempt=1, outcome=records.Outcome.ERROR, plugin="P", message="a\0b"
         )
         pod = make_pod(annotations={"a": "\0"})
-        logged = [Logged(0, 0, 0, added(pod)[0]), Logged(1, 0, 1, said)]
+        logged = [LogEntry(0, 0, 0, added(pod)[0]), LogEntry(1, 0, 1, said)]
         append(log, of(logged))
         found = list(log.read())
-        assert found == [Stored.of(each) for each in logged]
+        assert found == [StoredRecord.of(each) for each in logged]
         assert b"\\u0000" not in b"".join(each.body for each in found)
 
     def test_deltas_are_expanded_to_the_full_vectors(self, log: EventLog) -> None:

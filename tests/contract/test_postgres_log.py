@@ -17,12 +17,12 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import SealedBatch
 from eventsched.eventlog.log_errors import ConflictError, FencedError, UnavailableError
-from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
+from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.proxy import Loss, Proxy, between
 from tests.contract.test_eventlog import append, batch, stored
@@ -600,7 +600,9 @@ def test_a_large_batch_to_a_server_that_reads_slowly(
     url: str, log: PostgresEventLog, admin: psycopg.Connection
 ) -> None:
     """Begin does not wait until all of it is sent."""
-    records = [Stored.of(Logged(at, 0, at, PodDeleted(uid="x" * 1000))) for at in range(3000)]
+    records = [
+        StoredRecord.of(LogEntry(at, 0, at, PodDeleted(uid="x" * 1000))) for at in range(3000)
+    ]
     with held(url, log.stream):
         log.begin(Batch(records, {}))
         assert log.head == 3000

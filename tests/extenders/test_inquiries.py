@@ -13,7 +13,7 @@ import pytest
 from eventsched.cluster.messages import BindPod
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.process import extender_server_requests
@@ -54,7 +54,7 @@ class Served:
             return answer.status, json.loads(text) if answer.status == 200 else text.strip()
 
     @property
-    def logged(self) -> list[Logged]:
+    def logged(self) -> list[LogEntry]:
         """All committed records."""
         return [
             entry.logged for batch in self.database.stored.batches for entry in stored_of(batch)
@@ -101,7 +101,7 @@ async def served(
     replayed(server.logged)
 
 
-def replayed(logged: Sequence[Logged]) -> None:
+def replayed(logged: Sequence[LogEntry]) -> None:
     """Checks that the stimuli alone give the same records."""
     engine = make()
     while engine.position < len(logged):
@@ -122,7 +122,7 @@ def binding(uid: str, node: str) -> dict[str, str]:
     return {"PodName": uid, "PodNamespace": "default", "PodUID": uid, "Node": node}
 
 
-def of(logged: Sequence[Logged], *kinds: type) -> list[str]:
+def of(logged: Sequence[LogEntry], *kinds: type) -> list[str]:
     return [type(entry.record).__name__ for entry in logged if isinstance(entry.record, kinds)]
 
 
@@ -130,7 +130,7 @@ ASKED = (records.ExtenderInquired, records.ExtenderReplied)
 
 
 def test_a_pod_is_filtered_scored_and_bound() -> None:
-    async def story() -> list[Logged]:
+    async def story() -> list[LogEntry]:
         async with served() as server:
             filtered = await server.ask("/filter", args("p1", "n0", "n1", "n9"))
             assert filtered == (200, {

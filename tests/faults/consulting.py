@@ -7,7 +7,7 @@ from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain import records
 from eventsched.domain.nodes.row_ranges import rows_of
 from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader_messages import Message
@@ -89,7 +89,7 @@ class ConsultingAuditor(Auditor):
         self._asked: set[tuple[str, int, int, str]] = getattr(self, "_asked", set())
         """All questions that were ever committed."""
 
-    def _take(self, logged: Logged) -> None:
+    def _take(self, logged: LogEntry) -> None:
         record = logged.record
         if isinstance(record, records.ExtenderAsked):
             current = self.engine.state.consultation

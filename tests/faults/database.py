@@ -11,7 +11,7 @@ import msgspec
 from eventsched.domain import records
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Stored, StoredSnapshot
+from eventsched.eventlog.port import StoredRecord, StoredSnapshot
 from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
 
 from .cluster import STREAM
@@ -19,13 +19,13 @@ from .cluster import STREAM
 _rows = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
 
 
-def stored_of(batch: SealedBatch) -> list[Stored]:
+def stored_of(batch: SealedBatch) -> list[StoredRecord]:
     """A batch's records, read back from its bytes."""
     stored = []
     for position, (at, cause, version, raw) in enumerate(_rows.decode(batch.body), batch.first):
         body = bytes(raw)
         kind = type(records.decode(body)).__name__
-        stored.append(Stored(position, at, cause, kind, version, body))
+        stored.append(StoredRecord(position, at, cause, kind, version, body))
     return stored
 
 
@@ -39,7 +39,7 @@ class Database:
         self.timeline = 1
         self.is_hidden = False
         self.batches: list[SealedBatch] = []
-        self.records: list[Stored] = []
+        self.records: list[StoredRecord] = []
         self.stored_snapshots: list[StoredSnapshot] = []
 
     @property

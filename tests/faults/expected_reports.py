@@ -6,7 +6,7 @@ Computed from the records alone, without the product's code (runtime/effects/eve
 from eventsched.cluster.messages import WriteEvent
 from eventsched.domain import records
 from eventsched.domain.records import Outcome
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 
 from .apiserver import ApiServer
@@ -28,7 +28,7 @@ class ExpectedReports:
         """Uid → the message of the last attempt; "" if its text is not checked."""
         self._notes: set[tuple[str, str]] = set()
 
-    def read(self, logged: Logged, state: SchedulerState) -> None:
+    def read(self, logged: LogEntry, state: SchedulerState) -> None:
         """Reads the next record, before it is applied."""
         record = logged.record
         decision = f"{STREAM}/{logged.position}@{self._token}"

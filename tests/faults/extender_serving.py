@@ -11,7 +11,7 @@ from eventsched.cluster.extenders.served_requests import ExtenderRequest
 from eventsched.domain.nodes.row_ranges import rows_of
 from eventsched.domain.records import ExtenderInquired, ExtenderReplied
 from eventsched.domain.records.extender_records import BIND, FILTER, PRIORITIZE
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.extender_server_requests import Names, inquiry
@@ -44,7 +44,7 @@ class Answering(Leader):
         self._replies = Replies()
         super().__init__(followed_stream, OPENING, LIMITS, self._send_replies)
 
-    def _send_replies(self, committed: Sequence[Logged]) -> None:
+    def _send_replies(self, committed: Sequence[LogEntry]) -> None:
         self.sent += self._replies.on_records(committed)
 
 
@@ -77,7 +77,7 @@ class ServingAuditor(Auditor):
         self._replied: set[tuple[int, str, str]] = getattr(self, "_replied", set())
         """All replies that were ever committed."""
 
-    def _take(self, logged: Logged) -> None:
+    def _take(self, logged: LogEntry) -> None:
         record = logged.record
         if isinstance(record, ExtenderReplied):
             self._replied.add((record.number, record.uid, record.verb))

@@ -10,7 +10,7 @@ from eventsched.cluster.messages import BindPod, EvictPod, WriteEvent
 from eventsched.domain import records
 from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.records import Outcome
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.runtime.leader.leader import Leader
@@ -84,7 +84,7 @@ class Auditor:
         ensure(batch.term.epoch >= self._epoch, f"epochs: {at} is of an older epoch")
         self._head, self._epoch = batch.head, batch.term.epoch
 
-    def _take(self, logged: Logged) -> None:
+    def _take(self, logged: LogEntry) -> None:
         state, record = self.engine.state, logged.record
         ensure(logged.at >= state.now, f"time goes back at {logged.position}")
         match record:
@@ -114,12 +114,12 @@ class Auditor:
         if isinstance(record, records.PodDecided) and record.node:
             self._check_room(record)
 
-    def _intended(self, uid: str, node: str, logged: Logged) -> None:
+    def _intended(self, uid: str, node: str, logged: LogEntry) -> None:
         decision = f"{STREAM}/{logged.position}@{self._token}"
         self._open[uid] = decision
         self._committed[decision] = (uid, node)
 
-    def _check_victims(self, decided: records.PreemptionDecided, logged: Logged) -> None:
+    def _check_victims(self, decided: records.PreemptionDecided, logged: LogEntry) -> None:
         state = self.engine.state
         limit = state.pods[decided.uid].pod.priority
         for uid in decided.victims:

@@ -20,7 +20,7 @@ from eventsched.cluster.messages import (
     PodShown,
 )
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.chain import SealedBatch, Term
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.effects.batches import BatchBuilder
@@ -272,7 +272,7 @@ class ForgetsReports(OtherReports):
 class HastyReports(EventOutbox):
     """Does not wait for the commit of decisions."""
 
-    def on_records(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+    def on_records(self, logged: Iterable[LogEntry], drafts: Iterable[Draft]) -> None:
         super().on_records(logged, drafts)
         self.committed(10**9)
 

@@ -23,7 +23,7 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, PodVolume
 from eventsched.domain.objects.registry import AnyObject, PersistentVolume, PersistentVolumeClaim
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.object_writes import BindVolume, Write
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.default_preemption import DefaultPreemption
@@ -191,7 +191,7 @@ class StorageAuditor(Auditor):
         self._writes: set[tuple[str, int, Write]] = getattr(self, "_writes", set())
         """All writes that were ever committed: uid, attempt and write."""
 
-    def _take(self, logged: Logged) -> None:
+    def _take(self, logged: LogEntry) -> None:
         match logged.record:
             case records.PreparationIntended(uid=uid, attempt=attempt, writes=writes):
                 self._writes |= {

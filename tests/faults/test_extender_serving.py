@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from eventsched.domain.records import ExtenderReplied
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.runtime.leader.leader_term import LeaderTerm
 
 from .extender_serving import Answering, ServingWorld
@@ -60,7 +60,7 @@ class Hasty(Answering):
 class Hopeful(Answering):
     """A bind is confirmed when its intent is committed, before the bind is done."""
 
-    def _send_replies(self, committed: Sequence[Logged]) -> None:
+    def _send_replies(self, committed: Sequence[LogEntry]) -> None:
         super()._send_replies([e for e in committed if not getattr(e.record, "waits", False)])
         replies = [e.record for e in committed if isinstance(e.record, ExtenderReplied)]
         self.sent += [reply for reply in replies if reply.waits]

@@ -12,9 +12,9 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod, Taint
 from eventsched.domain.records import FORMAT, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import IGNORED
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, Normalization, Status, Wait
 from tests.builders import SECOND, engine_with, make_node, make_pod
@@ -117,7 +117,7 @@ class World:
 
     def __init__(self, *plugins: object) -> None:
         self.engine = engine_with(*plugins, config=CONFIG, weights={"Wide": 2, "Own": 3})
-        self.logged: list[Logged] = []
+        self.logged: list[LogEntry] = []
 
     def see(self, stimulus: Stimulus, second: float) -> None:
         """Something happens."""
@@ -139,7 +139,7 @@ class World:
             for first in range(0, len(self.logged), _BATCH):
                 part = self.logged[first : first + _BATCH]
                 details = {each.position: each.detail for each in part if each.detail is not None}
-                log.begin(Batch([Stored.of(each) for each in part], details))
+                log.begin(Batch([StoredRecord.of(each) for each in part], details))
                 log.finish()
 
 

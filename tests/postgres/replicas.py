@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
@@ -27,7 +27,7 @@ class Ears(NoObserver):
         self.positions: list[int] = []
         self.takeovers = self.fences = 0
 
-    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Keeps the positions."""
         self.positions += [each.position for each in logged]
 

@@ -14,7 +14,7 @@ from eventsched.cluster.sources import generated
 from eventsched.eventlog.addresses import libpq_url
 from eventsched.eventlog.embedded.postmaster import Postmaster
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.replay import stream_replay
 from eventsched.runtime.assembly import assemble
@@ -82,7 +82,9 @@ def reaches(process: Command, url: Callable[[], str | None], position: int, epoc
 
 
 @cache
-def uninterrupted(load: str, config: Path | None = None) -> tuple[list[Stored], dict[str, Any]]:
+def uninterrupted(
+    load: str, config: Path | None = None
+) -> tuple[list[StoredRecord], dict[str, Any]]:
     """The records and the summary of a run in one piece, in memory."""
     found, log = generated.parse(load), MemoryEventLog(STREAM)
     simulation = Simulation(

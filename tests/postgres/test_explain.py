@@ -14,7 +14,7 @@ from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, PodQueued
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.explain import stored_evidence
@@ -117,7 +117,7 @@ def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.Mon
     uid = truth.all(records.PodDeleted)[0][3].uid
     fetched: list[int] = []
 
-    def counted(first: int, body: str) -> list[Stored]:
+    def counted(first: int, body: str) -> list[StoredRecord]:
         fetched.append(first)
         return decode_records(first, body)
 

@@ -9,8 +9,8 @@ from psycopg.rows import dict_row
 
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT, Stimulus
-from eventsched.domain.records.logged import Logged
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.domain.records.log_entry import LogEntry
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.explain.evidence import Evidence
@@ -30,7 +30,7 @@ def engine(nodes: int = 0) -> Engine:
     return engine_of(filtering(0), filtering(1, ignorable=True), nodes=nodes)
 
 
-def history() -> list[Logged]:
+def history() -> list[LogEntry]:
     """A pod that two extenders are asked about, and one that is still waiting for an answer."""
     made = engine()
     opening: Stimulus = records.StreamStarted(format=FORMAT, engine="test", seed="s")
@@ -53,7 +53,7 @@ def address(one_server: Server) -> Iterator[str]:
         with closing(PostgresEventLog(url, STREAM, holder="test")) as log:
             logged = history()
             details = {each.position: each.detail for each in logged if each.detail is not None}
-            log.begin(Batch([Stored.of(each) for each in logged], details))
+            log.begin(Batch([StoredRecord.of(each) for each in logged], details))
             log.finish()
         yield url
 

@@ -9,8 +9,8 @@ from psycopg.rows import dict_row
 
 from eventsched.domain import records
 from eventsched.domain.records.extender_records import BIND, FILTER, PRIORITIZE
-from eventsched.domain.records.logged import Logged
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.domain.records.log_entry import LogEntry
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.explain.explanation import explain
@@ -30,7 +30,7 @@ def engine() -> Engine:
     return engine_of(NodeResourcesFit())
 
 
-def history() -> list[Logged]:
+def history() -> list[LogEntry]:
     """A pod from its first question to its node, and one that was sent."""
     opening = records.StreamStarted(
         format=records.FORMAT, engine="test", seed="s", inputs={"serves": PROFILE}
@@ -54,7 +54,7 @@ def history() -> list[Logged]:
 def address(one_server: Server) -> Iterator[str]:
     with one_server.fresh(migrate) as url:
         with closing(PostgresEventLog(url, STREAM, holder="test")) as log:
-            log.begin(Batch([Stored.of(each) for each in history()], {}))
+            log.begin(Batch([StoredRecord.of(each) for each in history()], {}))
             log.finish()
         yield url
 

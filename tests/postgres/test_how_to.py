@@ -14,12 +14,12 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain.records import PodAdded
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import AddressFile
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.programs import account_for
 from eventsched.eventlog.log_errors import LoginRefusedError, UnknownOutcomeError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -57,8 +57,8 @@ class Database:
     def add_pod(self, name: str) -> None:
         """Adds a pod to the log."""
         with closing(PostgresEventLog(self.url("postgres"), STREAM, "another")) as log:
-            added = Logged(log.head, 10**15, log.head, PodAdded(pod=make_pod(name)))
-            log.begin(Batch([Stored.of(added)], {}))
+            added = LogEntry(log.head, 10**15, log.head, PodAdded(pod=make_pod(name)))
+            log.begin(Batch([StoredRecord.of(added)], {}))
             log.finish()
 
     def archive(self) -> None:

@@ -18,7 +18,7 @@ from eventsched.cli.main import main
 from eventsched.cli.output.time_format import read_moment
 from eventsched.domain import records
 from eventsched.eventlog.database import reader_address
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.seeking import position_at
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -159,7 +159,7 @@ def test_what_comes_is_followed(one_server: Server) -> None:
             added = [records.NodeAdded(node=make_node(f"n{first + n}")) for n in range(step)]
             if added:
                 stored = [
-                    Stored(first + n, 0, first + n, "NodeAdded", 1, records.encode(record))
+                    StoredRecord(first + n, 0, first + n, "NodeAdded", 1, records.encode(record))
                     for n, record in enumerate(added)
                 ]
                 writer.begin(Batch(stored, {}))
@@ -182,7 +182,7 @@ def test_following_as_users_do_it(one_server: Server) -> None:
         def append(record: Any) -> None:
             at = writer.head
             kind = type(record).__name__
-            writer.begin(Batch([Stored(at, 0, at, kind, 1, records.encode(record))], {}))
+            writer.begin(Batch([StoredRecord(at, 0, at, kind, 1, records.encode(record))], {}))
             writer.finish()
 
         append(records.NodeAdded(node=make_node("n0")))

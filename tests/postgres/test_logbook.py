@@ -20,9 +20,9 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.log_errors import FencedError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.logbook import Logbook
@@ -232,7 +232,7 @@ def test_a_large_cluster_is_written_in_parts(database: str) -> None:
 def test_the_stream_of_another_scheduler(database: str) -> None:
     """Is left alone."""
     log = PostgresEventLog(database, NAME)
-    log.begin(Batch([Stored.of(Logged(0, 0, 0, OPENING))], {}))
+    log.begin(Batch([StoredRecord.of(LogEntry(0, 0, 0, OPENING))], {}))
     log.finish()
     log.close()
     with pytest.raises(InputError, match="stream mine: was begun by another scheduler"):

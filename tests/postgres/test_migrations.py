@@ -14,11 +14,11 @@ from alembic.script import ScriptDirectory
 from psycopg import sql
 
 from eventsched.domain import records
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import database
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.log_errors import UnavailableError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migration_files, migrations, revisions
@@ -70,7 +70,7 @@ def use(address: str, reader: str | None = None) -> None:
         records.StreamStarted(format=1, engine="t", seed="s"),
         *added(make_node(), make_pod()),
     ]
-    stored = [Stored.of(Logged(at, 0, at, each)) for at, each in enumerate(stimuli)]
+    stored = [StoredRecord.of(LogEntry(at, 0, at, each)) for at, each in enumerate(stimuli)]
     log.begin(Batch(stored, {}))
     log.finish()
     log.renew()

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from eventsched.domain import records
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
@@ -76,7 +76,7 @@ def by_view(connection: psycopg.Connection[Any], stream: str) -> dict[str, Found
 
 
 @pytest.fixture(scope="module")
-def histories(one_server: Server) -> dict[str, list[Stored]]:
+def histories(one_server: Server) -> dict[str, list[StoredRecord]]:
     """A history with nearly everything, and one with preemptions."""
     with one_server.fresh(migrate) as url:
         odd(url)
@@ -96,7 +96,7 @@ def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
 @pytest.mark.parametrize("name", [ODD, "crowded"])
 @pytest.mark.parametrize("size", [1, 23])
 def test_after_each_batch(
-    database: str, connection: Any, histories: dict[str, list[Stored]], name: str, size: int
+    database: str, connection: Any, histories: dict[str, list[StoredRecord]], name: str, size: int
 ) -> None:
     """However records are cut into batches, the rows are those of the state."""
     state, stored, seen = SchedulerState(), histories[name], set()
@@ -116,7 +116,7 @@ def test_after_each_batch(
 
 
 def test_an_older_log_gets_its_rows(
-    database: str, connection: Any, histories: dict[str, list[Stored]]
+    database: str, connection: Any, histories: dict[str, list[StoredRecord]]
 ) -> None:
     """The migration inserts the rows that append() would have inserted."""
     append(database, histories[ODD])
@@ -128,7 +128,7 @@ def test_an_older_log_gets_its_rows(
 
 
 def test_a_batch_that_is_committed_during_the_migration_gets_its_rows(
-    database: str, one_server: Server, connection: Any, histories: dict[str, list[Stored]]
+    database: str, one_server: Server, connection: Any, histories: dict[str, list[StoredRecord]]
 ) -> None:
     """The table is filled beside the running log, and again when appends are held up: here by a
     batch of the former append() that commits when the migration waits for it."""
@@ -159,7 +159,7 @@ WHERE relation = 'eventsched_log.batch'::regclass AND NOT granted
 """
 
 
-def append(url: str, *parts: list[Stored]) -> None:
+def append(url: str, *parts: list[StoredRecord]) -> None:
     """A batch of each part."""
     with closing(PostgresEventLog(url, ODD, holder="test")) as log:
         for part in parts:
@@ -184,7 +184,7 @@ def test_why_and_since_when(database: str, connection: Any) -> None:
         ),
         records.PodQueued(uid="tried", queue=records.Queue.UNSCHEDULABLE, cause="AttemptFailed"),
     ]  # fmt: skip
-    stored = [Stored.of(Logged(at, at * 1000, at, each)) for at, each in enumerate(told)]
+    stored = [StoredRecord.of(LogEntry(at, at * 1000, at, each)) for at, each in enumerate(told)]
     with closing(PostgresEventLog(database, "made", holder="test")) as log:
         log.begin(Batch(stored, {}))
         log.finish()
@@ -218,7 +218,7 @@ def _verdict(plugin: str, reason: str) -> Verdict:
     ],
 )
 def test_a_changed_row_is_found(
-    database: str, connection: Any, histories: dict[str, list[Stored]], change: str, said: str
+    database: str, connection: Any, histories: dict[str, list[StoredRecord]], change: str, said: str
 ) -> None:
     """Verification makes the rows from the records, by code of its own."""
     with closing(PostgresEventLog(database, "crowded", holder="test")) as log:

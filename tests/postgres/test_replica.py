@@ -13,10 +13,10 @@ from eventsched.cli.main import main
 from eventsched.cluster.messages import Reported
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import TimePassed
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import HistoryChangedError
-from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
+from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
@@ -258,8 +258,8 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
     """Another replica has begun one meanwhile and has written records."""
 
     def ticked(first: int, count: int) -> Batch:
-        ticks = [Logged(at, at, at, TimePassed()) for at in range(first, first + count)]
-        return Batch([Stored.of(each) for each in ticks], {})
+        ticks = [LogEntry(at, at, at, TimePassed()) for at in range(first, first + count)]
+        return Batch([StoredRecord.of(each) for each in ticks], {})
 
     async def run() -> None:
         worker = Worker("test")

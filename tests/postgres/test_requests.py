@@ -8,11 +8,11 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import MemoryChanged, MemoryForgotten, Record, StreamStarted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres import request_table
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
@@ -24,7 +24,7 @@ STICKY = "FirstScheduledNode"
 def sealed(term: Term, head: Head, *records: Record) -> SealedBatch:
     """A batch of records at a head."""
     stored = [
-        Stored.of(Logged(head.next + number, 1_700_000_000_000_000, head.next, record))
+        StoredRecord.of(LogEntry(head.next + number, 1_700_000_000_000_000, head.next, record))
         for number, record in enumerate(records)
     ]
     return chain.seal(Batch(stored, {}), term, head, 1_700_000_000_000_000)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain
 from eventsched.eventlog.addresses import NOTICES
 from eventsched.eventlog.chain import Head, SealedBatch, Term
@@ -23,7 +23,7 @@ from eventsched.eventlog.log_errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
+from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
@@ -36,7 +36,7 @@ from tests.databases import migrate
 def sealed(term: Term, head: Head, count: int = 1) -> SealedBatch:
     """A batch of a number of records at a head."""
     records = [
-        Stored.of(Logged(at, 0, at, PodDeleted(uid=f"p{at}")))
+        StoredRecord.of(LogEntry(at, 0, at, PodDeleted(uid=f"p{at}")))
         for at in range(head.next, head.next + count)
     ]
     return chain.seal(Batch(records, {}), term, head, 1_700_000_000_000_000)

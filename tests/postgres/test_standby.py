@@ -9,17 +9,17 @@ import psycopg
 import pytest
 
 from eventsched.domain.records import PodDeleted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.log_errors import UnavailableError
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.databases import migrate
 
 
 def only(position: int) -> Batch:
     """A batch of one record."""
-    return Batch([Stored.of(Logged(position, 0, position, PodDeleted(uid="p")))], {})
+    return Batch([StoredRecord.of(LogEntry(position, 0, position, PodDeleted(uid="p")))], {})
 
 
 def held(log: PostgresEventLog, admin: psycopg.Connection[Any]) -> tuple[Any, ...]:

@@ -10,8 +10,8 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain import records
-from eventsched.domain.records.logged import Logged
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.domain.records.log_entry import LogEntry
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.thinning import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.verify import verification, verified_database, verified_vectors
@@ -54,8 +54,8 @@ def append(url: str) -> None:
     """A new term, and a batch with a pod."""
     with closing(PostgresEventLog(url, TIGHT, "another")) as log:
         first, pod = log.head, make_pod(f"late-{time.monotonic_ns()}")
-        added = Logged(first, 10**15, first, records.PodAdded(pod=pod))
-        log.begin(Batch([Stored.of(added)], {}))
+        added = LogEntry(first, 10**15, first, records.PodAdded(pod=pod))
+        log.begin(Batch([StoredRecord.of(added)], {}))
         log.finish()
 
 

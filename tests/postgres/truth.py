@@ -11,7 +11,7 @@ import numpy as np
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict, normalized
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import uid_key
 
@@ -34,7 +34,7 @@ class Truth:
     def __init__(self, address: str, stream: str, *, keeps_connection: bool = False) -> None:
         self.stream = stream
         self.reader = Reader(address, stream, keeps_connection=keeps_connection)
-        self.stored: list[Stored] = list(self.reader.read())
+        self.stored: list[StoredRecord] = list(self.reader.read())
         self.records: list[tuple[int, int, int, AnyRecord]] = [
             (each.position, each.at, each.cause, each.record) for each in self.stored
         ]

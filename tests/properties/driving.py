@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.engine import Engine
 
@@ -90,14 +90,14 @@ class Driver:
                 if uid := self._pick(self.engine.state.pods, operation[1]):
                     yield records.PodUpdated(pod=self._updated(uid, operation[2]))
 
-    def observe(self, operation: Operation) -> list[Logged]:
+    def observe(self, operation: Operation) -> list[LogEntry]:
         """Makes an operation."""
-        logged: list[Logged] = []
+        logged: list[LogEntry] = []
         for stimulus in self.stimuli(operation):
             logged += self.engine.observe(stimulus, self.now)
         return logged
 
-    def play(self, operation: Operation, attempts: int = 2) -> list[Logged]:
+    def play(self, operation: Operation, attempts: int = 2) -> list[LogEntry]:
         """Makes an operation, then some attempts."""
         logged = self.observe(operation)
         for _ in range(attempts):

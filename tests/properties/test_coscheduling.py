@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.scheduling.engine import Engine
@@ -52,7 +52,7 @@ class World:
 
     def __init__(self) -> None:
         self.engine = gang_engine()
-        self.log: list[Logged] = []
+        self.log: list[LogEntry] = []
         self.born = 0
         self.observe(records.NodeAdded(node=make_node("base", pods=ROOM["base"])))
 
@@ -64,7 +64,7 @@ class World:
         """One step."""
         self._take(self.engine.schedule_next())
 
-    def _take(self, logged: list[Logged]) -> None:
+    def _take(self, logged: list[LogEntry]) -> None:
         self.log += logged
         for each in logged:
             self._check_release(each.record)

@@ -22,12 +22,12 @@ from hypothesis.stateful import (
 )
 
 from eventsched.domain import records
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch, Term
 from eventsched.eventlog.log_errors import FencedError, UnknownOutcomeError
-from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
+from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.databases import Server, migrate, one_server
 from tests.properties.strategies import deterministic
@@ -41,7 +41,7 @@ _numbers = count()
 class Model:
     """What has to be in the log."""
 
-    records: list[Stored] = field(default_factory=list)
+    records: list[StoredRecord] = field(default_factory=list)
     details: dict[int, list[int]] = field(default_factory=dict)
     heads: list[Head] = field(default_factory=list)
     epochs: int = 0
@@ -81,13 +81,13 @@ class LogMachine(RuleBasedStateMachine):
 
     def batch(self, number: int, decisions: set[int]) -> Batch:
         """``number`` records that no other batch holds, some of them with vectors."""
-        made: list[Stored] = []
+        made: list[StoredRecord] = []
         details = {}
         first = self.log.head
         for at in range(first, first + number):
             self.made += 1
             record = records.PodDeleted(uid=f"p{self.made}")
-            made.append(Stored.of(Logged(at, 0, first, record)))
+            made.append(StoredRecord.of(LogEntry(at, 0, first, record)))
             if at - first in decisions:
                 codes = np.array([self.made % 65_536, at % 65_536, 7], dtype=np.uint16)
                 details[at] = Detail(3, None, codes, ())
@@ -175,7 +175,7 @@ class LogMachine(RuleBasedStateMachine):
         with pytest.raises((FencedError, UnknownOutcomeError)):  # unknown: we cut its connection
             old.renew()
         record = records.PodDeleted(uid="fenced")
-        old.begin(Batch([Stored.of(Logged(old.head, 0, old.head, record))], {}))
+        old.begin(Batch([StoredRecord.of(LogEntry(old.head, 0, old.head, record))], {}))
         with pytest.raises(FencedError):
             old.finish()
         old.close()

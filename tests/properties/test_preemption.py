@@ -14,7 +14,7 @@ from eventsched.domain.objects import AffinityTerm, Pod, Requirement
 from eventsched.domain.objects.registry import PodDisruptionBudget
 from eventsched.domain.objects.selectors import selects
 from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Code, Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import expand_deltas
@@ -184,7 +184,7 @@ class Driver:
             self.engine.observe(stimulus, self.now), self.fresh.observe(stimulus, self.now)
         )
 
-    def compare(self, logged: list[Logged], other: list[Logged]) -> None:
+    def compare(self, logged: list[LogEntry], other: list[LogEntry]) -> None:
         assert [each.record for each in logged] == [each.record for each in other]
         for each in logged:
             if each.detail is not None:
@@ -253,7 +253,7 @@ class Driver:
                     done = records.BindSucceeded(uid=uid, node=each.record.node)
                     self.see(done)
 
-    def check(self, naive: Naive, expected: dict[str, Any], logged: list[Logged]) -> None:
+    def check(self, naive: Naive, expected: dict[str, Any], logged: list[LogEntry]) -> None:
         decided = next(each.record for each in logged if isinstance(each.record, PodDecided))
         made = [each for each in logged if isinstance(each.record, PreemptionDecided)]
         if decided.outcome is not Outcome.UNSCHEDULABLE:
@@ -278,7 +278,7 @@ class Driver:
         best = min(criteria(trial) for trial in expected.values() if isinstance(trial, tuple))
         assert criteria(expected[chosen.node]) == best
 
-    def candidates(self, made: Logged) -> dict[str, tuple[list[str], int]]:
+    def candidates(self, made: LogEntry) -> dict[str, tuple[list[str], int]]:
         self.details[made.position] = made.detail  # type: ignore[assignment]
         detail = expand_deltas(made.position, self.details.get)
         assert detail is not None

@@ -17,7 +17,7 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import CPU, PODS, Container, Node, Pod, PodSpec
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.units import SECOND
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
@@ -123,12 +123,12 @@ class QueueMachine(RuleBasedStateMachine):
 
     # --- what is done to both ---------------------------------------------------------------------
 
-    def _observe(self, stimulus: records.Stimulus) -> list[Logged]:
+    def _observe(self, stimulus: records.Stimulus) -> list[LogEntry]:
         logged = self.engine.observe(stimulus, self.now)
         self._check(logged)
         return logged
 
-    def _check(self, logged: list[Logged]) -> None:
+    def _check(self, logged: list[LogEntry]) -> None:
         for each in logged:
             assert (each.position, each.at) == (self.position, self.now)
             assert each.cause == logged[0].position

@@ -17,7 +17,7 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView, PodStep, TrialView
 from eventsched.domain.objects import Pod, PodVolume, registry
 from eventsched.domain.objects.registry import PersistentVolume
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.scheduling.framework import Code, Cycle
 
 from . import naive_binding
@@ -74,7 +74,7 @@ class Checked(World):
         super()._observe(stimulus)
         self._judge(self.log[begin:], carries)
 
-    def _judge(self, logged: list[Logged], carries: dict[str, dict[str, Any]]) -> None:
+    def _judge(self, logged: list[LogEntry], carries: dict[str, dict[str, Any]]) -> None:
         """What was decided of pods that waited for volumes is what upstream's rules say."""
         for each in logged:
             match each.record:

@@ -21,7 +21,7 @@ from eventsched.domain.objects.registry import (
     VolumeAttachment,
 )
 from eventsched.domain.records import Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.object_writes import BindVolume, SelectNode, Write
 from eventsched.plugins.node_volume_limits import NodeVolumeLimits
 from eventsched.plugins.volume_binding import VolumeBinding
@@ -58,7 +58,7 @@ class World:
         self.engine = self.fresh()
         self.twin: Engine | None = None
         """Another one, which has not been restarted the last time."""
-        self.log: list[Logged] = []
+        self.log: list[LogEntry] = []
         self.now, self.born = 0, 0
         for name in NODES[:4]:
             self._observe(records.NodeAdded(node=self._node(name)))
@@ -84,7 +84,7 @@ class World:
             self.same(self.twin.observe(stimulus, self.now), logged)
         self.log += logged
 
-    def same(self, theirs: list[Logged], ours: list[Logged]) -> None:
+    def same(self, theirs: list[LogEntry], ours: list[LogEntry]) -> None:
         """Both engines say the same."""
         assert [each.record for each in theirs] == [each.record for each in ours]
 

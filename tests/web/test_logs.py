@@ -13,7 +13,7 @@ import structlog
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Outcome, Queue, Record
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.logs import masking, output
 from eventsched.logs.narration import LogLine, Narrator
 from tests.builders import SECOND, make_node, make_pod
@@ -220,8 +220,8 @@ def test_no_line_contains_a_secret(form: str) -> None:
 # --- records ------------------------------------------------------------------------------
 
 
-def logged(*events: Record, at: float = 1.0) -> list[Logged]:
-    return [Logged(n, round(at * SECOND), n, record) for n, record in enumerate(events)]
+def logged(*events: Record, at: float = 1.0) -> list[LogEntry]:
+    return [LogEntry(n, round(at * SECOND), n, record) for n, record in enumerate(events)]
 
 
 def narrator(most: int = 100) -> Narrator:

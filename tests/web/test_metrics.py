@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue, Record
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.web.metrics import Metrics
 from eventsched.web.reload_metrics import ReloadMetrics
 from tests.builders import SECOND, make_pod
@@ -47,10 +47,10 @@ class Story(NamedTuple):
     steps: list[tuple[float, Record]]
 
     @property
-    def logged(self) -> list[Logged]:
+    def logged(self) -> list[LogEntry]:
         """As they are when they are committed."""
         return [
-            Logged(position, round(at * SECOND), position, record)
+            LogEntry(position, round(at * SECOND), position, record)
             for position, (at, record) in enumerate(self.steps)
         ]
 

@@ -14,7 +14,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import shown, sqlalchemy_url
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import LogSize, Stored, StoredSnapshot, expand_deltas
+from eventsched.eventlog.port import LogSize, StoredRecord, StoredSnapshot, expand_deltas
 from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
 from eventsched.eventlog.schema import migrations
 
@@ -148,7 +148,7 @@ class Reader:
         ends before."""
         return int(self.rows(_BATCH_WITH, position=position)[0]["first"] or 0)
 
-    def read(self, first: int = 0) -> Iterator[Stored]:
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order."""
         for batch in self.batches(first):
             for record in batch.records:

@@ -6,7 +6,7 @@ record of one batch by the primary key.
 
 from collections.abc import Callable
 
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 
 _WINDOW = 4_096
@@ -34,11 +34,11 @@ def position_at(reader: Reader, at: int) -> int:
 
 
 def last(
-    reader: Reader, number: int, matches: Callable[[Stored], bool], first: int, end: int
-) -> list[Stored]:
+    reader: Reader, number: int, matches: Callable[[StoredRecord], bool], first: int, end: int
+) -> list[StoredRecord]:
     """The last ``number`` records that match, in order, of those from ``first`` to before
     ``end``."""
-    matching: list[Stored] = []
+    matching: list[StoredRecord] = []
     window = _WINDOW
     while len(matching) < number and end > first:
         begin = max(first, end - window)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 
 BATCH_COLUMNS = (
     "b.first, b.count, b.epoch, (extract(epoch FROM b.written_at) * 1000000)::bigint AS written_at,"
@@ -30,17 +30,17 @@ class StoredBatch:
     body: str
 
     @property
-    def records(self) -> list[Stored]:
+    def records(self) -> list[StoredRecord]:
         """Its records. Raises CorruptLogError if the body has another form."""
         return decode_records(self.first, self.body)
 
 
-def decode_records(first: int, body: str) -> list[Stored]:
+def decode_records(first: int, body: str) -> list[StoredRecord]:
     """The records of a batch that begins at position ``first``. Raises CorruptLogError if the body
     has another form."""
     try:
         return [
-            Stored(first + index, at, cause, _kind_of(bytes(raw)), version, bytes(raw))
+            StoredRecord(first + index, at, cause, _kind_of(bytes(raw)), version, bytes(raw))
             for index, (at, cause, version, raw) in enumerate(_items.decode(body))
         ]
     except (msgspec.MsgspecError, RecursionError) as problem:

@@ -18,7 +18,7 @@ from eventsched.eventlog.log_errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from eventsched.eventlog.port import Batch, LogSize, Stored, StoredSnapshot
+from eventsched.eventlog.port import Batch, LogSize, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
@@ -102,7 +102,7 @@ class PostgresEventLog(ChainWriter):
                 self._send_again(sealed)
         self._in_flight = None
 
-    def read(self, first: int = 0) -> Iterator[Stored]:
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The committed records from a position on."""
         return self._reader.read(first)
 

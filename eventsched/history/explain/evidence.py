@@ -13,7 +13,7 @@ from uuid import UUID
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
-from eventsched.eventlog.port import Stored, StoredLog
+from eventsched.eventlog.port import StoredLog, StoredRecord
 from eventsched.history.explain.record_text import pod_of
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -53,11 +53,11 @@ class Evidence(Protocol):
     def similar(self, name: str) -> list[str]:
         """Full names of pods, sorted, that include those most similar to an unknown name."""
 
-    def records(self, pod: LoggedPod) -> Iterator[Stored]:
+    def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """The records of a pod in order, up to the one that deletes it, including the preemptions
         that chose it as a victim."""
 
-    def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
+    def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """Records by their positions."""
 
     def names(self, uids: Iterable[str]) -> dict[str, str]:
@@ -70,7 +70,7 @@ class Evidence(Protocol):
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, with deltas expanded; None if there are none."""
 
-    def samples(self, before: int) -> list[Stored]:
+    def samples(self, before: int) -> list[StoredRecord]:
         """The last SamplesTaken records before a position, the newest first."""
 
     def nodes(self, before: int) -> list[str]:
@@ -107,7 +107,7 @@ class ScannedEvidence:
         self._verdicts: dict[int, Verdict] = {}
         self._columns: dict[int, tuple[ScoreColumn, ...]] = {0: ()}
         self._homes: dict[str, list[tuple[int, str]]] = {}
-        self._samples: list[Stored] = []
+        self._samples: list[StoredRecord] = []
         for stored in log.read():
             if stored.kind == "SamplesTaken":
                 self._samples.append(stored)
@@ -148,7 +148,7 @@ class ScannedEvidence:
         """See Evidence. Returns all names."""
         return sorted({pod.full_name for pod in self._pods.values()})
 
-    def records(self, pod: LoggedPod) -> Iterator[Stored]:
+    def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """See Evidence."""
         for stored in self._log.read(pod.position):
             record = stored.record
@@ -161,7 +161,7 @@ class ScannedEvidence:
                 if stored.kind == "PodDeleted":
                     return
 
-    def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
+    def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""
         return {position: next(iter(self._log.read(position))) for position in set(positions)}
 
@@ -183,7 +183,7 @@ class ScannedEvidence:
         """See Evidence."""
         return self._log.detail(position)
 
-    def samples(self, before: int) -> list[Stored]:
+    def samples(self, before: int) -> list[StoredRecord]:
         """See Evidence."""
         earlier = [stored for stored in self._samples if stored.position < before]
         return earlier[: -LOOKED_BACK - 1 : -1]

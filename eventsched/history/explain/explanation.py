@@ -24,7 +24,7 @@ from eventsched.domain.records.verdicts import (
     Verdict,
     normalized,
 )
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.history.explain import update_differences
 from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
 from eventsched.history.explain.origins import Origin, origins_of
@@ -216,7 +216,7 @@ def suggestion(name: str, known: list[str]) -> str:
     return f"there are, among others: {', '.join(known[:_SUGGESTED])}" if known else "there is none"
 
 
-def _steps(evidence: Evidence, pod: LoggedPod, stored: list[Stored]) -> tuple[Step, ...]:
+def _steps(evidence: Evidence, pod: LoggedPod, stored: list[StoredRecord]) -> tuple[Step, ...]:
     """The pod's records with their texts, and the origins of its moves between queues."""
     decoded = [(entry, entry.record) for entry in stored]
     causes = {

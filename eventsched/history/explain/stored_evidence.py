@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Row, text
 
 from eventsched.domain.records.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.explain.evidence import LOOKED_BACK, LoggedPod, uid_key
@@ -107,7 +107,7 @@ class StoredEvidence:
         rows = self._reader.rows(_SIMILAR, pairs=pairs, length=len(bare_name))
         return sorted(f"{row['namespace']}/{row['name']}" for row in rows)
 
-    def records(self, pod: LoggedPod) -> Iterator[Stored]:
+    def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """See Evidence. Searches the log from the pod's first record to its end, or to the end of
         the log for a pod that still exists: no table has the position of its last record."""
         uid = pod_of(self.records_at([pod.position])[pod.position].record)
@@ -134,11 +134,11 @@ class StoredEvidence:
                 yield from connection.execute(_BATCHES_NAMING, values)
                 begin, span = begin + span, min(2 * span, _WIDEST_SPAN)
 
-    def records_at(self, positions: Iterable[int]) -> dict[int, Stored]:
+    def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""
         rows = self._reader.rows(_AT, positions=sorted(set(positions)))
         return {
-            row["position"]: Stored(
+            row["position"]: StoredRecord(
                 row["position"], row["at"], row["cause"], row["kind"], row["version"],
                 row["body"].encode(),
             )
@@ -164,7 +164,7 @@ class StoredEvidence:
         """See Evidence."""
         return self._reader.detail(position)
 
-    def samples(self, before: int) -> list[Stored]:
+    def samples(self, before: int) -> list[StoredRecord]:
         """See Evidence."""
         samples = [
             stored

@@ -7,14 +7,14 @@ import msgspec
 
 from eventsched.domain.records import TermBegan
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.scheduling.engine import Engine
 
 EngineOfTerm = Callable[[TermBegan], Engine]
 """Makes a new engine with the version, configuration and plugins that a TermBegan record names."""
 
 
-def engine_for(engine: Engine, stored: Stored, engine_of_term: EngineOfTerm | None) -> Engine:
+def engine_for(engine: Engine, stored: StoredRecord, engine_of_term: EngineOfTerm | None) -> Engine:
     """The engine for a record and those after it: a new one with the same state if the record
     begins a term with other plugins or another configuration, else ``engine``. Without
     ``engine_of_term`` it is always ``engine``. Raises CorruptLogError for a record that cannot be

@@ -15,11 +15,11 @@ import msgspec
 from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.state.digest import digest_of
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Stored, StoredLog, StoredSnapshot
+from eventsched.eventlog.port import StoredLog, StoredRecord, StoredSnapshot
 from eventsched.history.replay.engine_versions import EngineOfTerm, engine_for
 from eventsched.history.replay.tolerances import Tolerance, escaped, tolerance
 from eventsched.history.replay.vector_differences import in_vectors
@@ -62,7 +62,7 @@ class ReplayResult:
     tolerated: Counter[Tolerance] = field(default_factory=Counter)
     """Steps that differ for a known cause."""
 
-    def count(self, stored: Stored) -> None:
+    def count(self, stored: StoredRecord) -> None:
         """Counts a record."""
         self.records += 1
         self.decisions += stored.kind == "PodDecided"
@@ -153,7 +153,7 @@ class _DecisionReplay:
             result.divergence = _corrupt(problem)
         return result
 
-    def _replay(self, step: list[Stored]) -> bool:
+    def _replay(self, step: list[StoredRecord]) -> bool:
         """Replays one step, of the last one only the records before ``until``. Returns whether to
         go on. Raises CorruptLogError."""
         result, first = self._result, step[0].position
@@ -174,11 +174,11 @@ class _DecisionReplay:
             result.engine = self._engine_before(first + len(logged))
         return not is_cut
 
-    def _tolerate(self, logged: list[Stored], replayed: list[Logged]) -> bool:
+    def _tolerate(self, logged: list[StoredRecord], replayed: list[LogEntry]) -> bool:
         """Whether the difference has a known cause. It is counted then, and the engine gets the
         logged state."""
         result = self._result
-        stored = [Stored.of(event) for event in replayed]
+        stored = [StoredRecord.of(event) for event in replayed]
         cause = tolerance(logged, stored, result.engine.state, _STIMULI)
         if cause is None:
             return False
@@ -201,7 +201,7 @@ class _DecisionReplay:
 # --- reading ------------------------------------------------------------------------------
 
 
-def _in_order(log: StoredLog, end: int) -> Iterator[Stored]:
+def _in_order(log: StoredLog, end: int) -> Iterator[StoredRecord]:
     """The records of a log. Raises CorruptLogError for a gap, and for an end before ``end``."""
     expected = 0
     for stored in log.read():
@@ -213,10 +213,10 @@ def _in_order(log: StoredLog, end: int) -> Iterator[Stored]:
         raise CorruptLogError(expected, f"is not there: the log should reach to {end}")
 
 
-def _steps(log: Iterator[Stored]) -> Iterator[list[Stored]]:
+def _steps(log: Iterator[StoredRecord]) -> Iterator[list[StoredRecord]]:
     """The records grouped by step. If reading fails, the records of the unfinished step are yielded
     first, because they may differ themselves."""
-    step: list[Stored] = []
+    step: list[StoredRecord] = []
     try:
         for stored in log:
             if step and stored.cause != step[0].position:
@@ -231,14 +231,14 @@ def _steps(log: Iterator[Stored]) -> Iterator[list[Stored]]:
         yield step
 
 
-def _apply(engine: Engine, stored: Stored) -> None:
+def _apply(engine: Engine, stored: StoredRecord) -> None:
     try:
         engine.apply(stored.logged)
     except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
         raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
 
 
-def _decide_again(engine: Engine, first: Stored) -> list[Logged]:
+def _decide_again(engine: Engine, first: StoredRecord) -> list[LogEntry]:
     """The engine's events for a step that begins with ``first``: a stimulus, or a scheduling
     attempt."""
     if first.kind not in _STIMULI:
@@ -263,7 +263,7 @@ class _LoggedState:
     ) -> None:
         self._make_engine, self._engine_of_term = make_engine, engine_of_term
         self._log = log
-        self._records: Iterator[Stored] | None = None
+        self._records: Iterator[StoredRecord] | None = None
         self._engine: Engine | None = None
 
     def engine_at(self, position: int) -> Engine:
@@ -296,24 +296,27 @@ class _LoggedState:
 # --- differences --------------------------------------------------------------------------
 
 
-def _first_difference(step: list[Stored], replayed: list[Logged]) -> int | None:
+def _first_difference(step: list[StoredRecord], replayed: list[LogEntry]) -> int | None:
     """The index of the first record that differs; None if all are equal."""
     for index in range(max(len(step), len(replayed))):
-        if index >= min(len(step), len(replayed)) or Stored.of(replayed[index]) != step[index]:
+        if (
+            index >= min(len(step), len(replayed))
+            or StoredRecord.of(replayed[index]) != step[index]
+        ):
             return index
     return None
 
 
 def _divergence(
-    step: list[Stored],
-    replayed: list[Logged],
+    step: list[StoredRecord],
+    replayed: list[LogEntry],
     index: int,
     engine: Engine,
     log: StoredLog,
 ) -> Divergence:
     """What differs at ``index`` of a step. ``engine`` is in the state before the step."""
     old = step[index] if index < len(step) else None
-    new = Stored.of(replayed[index]) if index < len(replayed) else None
+    new = StoredRecord.of(replayed[index]) if index < len(replayed) else None
     old_fields, new_fields = _fields(old), _fields(new)
     difference = None
     if step[0].kind not in _STIMULI:
@@ -331,7 +334,7 @@ def _divergence(
     )
 
 
-def _fields(stored: Stored | None) -> dict[str, Any]:
+def _fields(stored: StoredRecord | None) -> dict[str, Any]:
     if stored is None:
         return {}
     try:
@@ -349,10 +352,13 @@ def _field_text(fields: dict[str, Any], name: str) -> str:
 
 
 def _pod_of(
-    differing: list[dict[str, Any]], step: list[Stored], replayed: list[Logged], engine: Engine
+    differing: list[dict[str, Any]],
+    step: list[StoredRecord],
+    replayed: list[LogEntry],
+    engine: Engine,
 ) -> str:
     """The pod that a difference is about: that of the differing records, else of their step."""
-    in_step = (*map(_fields, step), *(_fields(Stored.of(event)) for event in replayed))
+    in_step = (*map(_fields, step), *(_fields(StoredRecord.of(event)) for event in replayed))
     for fields in (*differing, *in_step):
         pod = fields.get("pod")
         uid = fields.get("uid") or (pod.get("uid") if isinstance(pod, dict) else None)

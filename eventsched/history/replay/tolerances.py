@@ -13,7 +13,7 @@ from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import PodSpec, Resources
 from eventsched.domain.objects.texts import REPLACEMENT
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 
 _ESCAPED = b"\\ufffd"
 _EDGE = 2**52
@@ -32,7 +32,7 @@ class Tolerance(StrEnum):
 
 
 def tolerance(
-    step: Sequence[Stored], replayed: Sequence[Stored], state: SchedulerState,
+    step: Sequence[StoredRecord], replayed: Sequence[StoredRecord], state: SchedulerState,
     stimuli: Iterable[str],
 ) -> Tolerance | None:  # fmt: skip
     """The known cause of a difference between a logged step and its replay; None if there is none.
@@ -85,5 +85,5 @@ def _is_large(spec: PodSpec) -> bool:
     return any(abs(number) >= _EDGE for resources in amounts for number in resources.values())
 
 
-def _unescaped_record(stored: Stored) -> Stored:
+def _unescaped_record(stored: StoredRecord) -> StoredRecord:
     return stored._replace(body=unescaped(stored.body))

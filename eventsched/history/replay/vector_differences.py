@@ -16,7 +16,7 @@ from eventsched.domain.records.verdicts import (
     Verdict,
 )
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import Stored, StoredLog
+from eventsched.eventlog.port import StoredLog, StoredRecord
 from eventsched.scheduling.engine import Engine
 
 Difference = tuple[str, str, str]
@@ -29,7 +29,7 @@ _CODES: dict[int, str] = {
 }
 
 
-def in_vectors(step: list[Stored], engine: Engine, log: StoredLog) -> Difference | None:
+def in_vectors(step: list[StoredRecord], engine: Engine, log: StoredLog) -> Difference | None:
     """The first difference in a step's vectors; None if there is none, or the vectors cannot be
     compared. ``engine`` is in the state before the step. Its caches are cold, so that its decision
     has whole vectors."""

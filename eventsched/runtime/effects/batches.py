@@ -23,11 +23,11 @@ from eventsched.domain.records import (
     PreparationIntended,
     Prepare,
 )
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 
 _INTENTS = frozenset(row.record for row in CATALOGUE if row.is_intent)
 _MAY_LINGER = frozenset(row.record for row in CATALOGUE if row.may_linger)
@@ -59,7 +59,7 @@ class BatchBuilder:
         self._state = state
         self._batch_size = batch_size
         self._batch_bytes = batch_bytes
-        self._open: list[Stored] = []
+        self._open: list[StoredRecord] = []
         self._details: dict[int, Detail] = {}
         self._effects: list[tuple[int, Effect, int]] = []
         self._sizes: list[int] = []
@@ -71,12 +71,12 @@ class BatchBuilder:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, logged: Sequence[Logged]) -> None:
+    def add(self, logged: Sequence[LogEntry]) -> None:
         """Takes the records of a step."""
         if not self._open and logged:
             self._close_at = logged[0].at + self._linger
         for entry in logged:
-            stored, detail = Stored.of(entry), entry.detail
+            stored, detail = StoredRecord.of(entry), entry.detail
             self._open.append(stored)
             if detail is not None:
                 self._details[entry.position] = detail
@@ -133,7 +133,7 @@ class BatchBuilder:
         self._effects = self._effects[len(effects) :]
         return BatchWithEffects(Batch(taken, details, mark), effects)
 
-    def effects(self, logged: Logged) -> Sequence[Effect]:
+    def effects(self, logged: LogEntry) -> Sequence[Effect]:
         """The effects of a record that was just applied."""
         record = logged.record
         if isinstance(record, PreemptionDecided):

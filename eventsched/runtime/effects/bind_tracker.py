@@ -30,7 +30,7 @@ from eventsched.cluster.messages import (
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Bind, Outcome, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.tracker import Action
@@ -86,7 +86,7 @@ class BindTracker:
         self._seen_versions = seen_versions
         self._intents: dict[str, Intent] = {}
 
-    def on_records(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[LogEntry]) -> None:
         """Takes in the records of a step. The resourceVersion of a bind was seen before its record
         is committed, so a touch by a later leader is newer."""
         for entry in logged:

@@ -12,7 +12,7 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 
 
 class OpenDecisionsSnapshot(msgspec.Struct):
@@ -49,7 +49,7 @@ class OpenDecisions:
         """The name of a decision of the current term."""
         return f"{self._stream}/{position}@{self._token}"
 
-    def on_record(self, logged: Logged) -> None:
+    def on_record(self, logged: LogEntry) -> None:
         """Takes in the next record."""
         branch = self._branches.get(type(logged.record))
         if branch is not None:

@@ -14,7 +14,7 @@ from eventsched.cluster.messages import WriteEvent
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import MoveCause, Outcome, Queue
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
 
@@ -63,13 +63,13 @@ class EventDrafter:
         """``decisions`` follows each record after this."""
         self._state = state
         self._decisions = decisions
-        self._failed: dict[str, Logged] = {}
+        self._failed: dict[str, LogEntry] = {}
         """By uid: a failed attempt or reservation; the queue that the pod goes to gives the
         reason."""
         self.victims: dict[str, WriteEvent] = {}
         """By uid: the Event to write once the cluster deletes the pod."""
         self._branches: dict[
-            type, Callable[[Any, Logged], Iterable[WriteEvent | DraftedStatus | None]]
+            type, Callable[[Any, LogEntry], Iterable[WriteEvent | DraftedStatus | None]]
         ] = {
             records.PodDecided: self._decided,
             records.PodUnreserved: self._unreserved,
@@ -84,7 +84,7 @@ class EventDrafter:
             records.PodDeleted: self._deleted,
         }
 
-    def on_record(self, logged: Logged) -> list[Draft]:
+    def on_record(self, logged: LogEntry) -> list[Draft]:
         """The drafts that follow from a record."""
         branch = self._branches.get(type(logged.record))
         if branch is None or self._state.serves:  # the scheduler that asks writes them
@@ -108,7 +108,7 @@ class EventDrafter:
     # --- attempts -------------------------------------------------------------------------
 
     def _decided(
-        self, decided: records.PodDecided, logged: Logged
+        self, decided: records.PodDecided, logged: LogEntry
     ) -> Iterable[WriteEvent | DraftedStatus]:
         if decided.outcome is Outcome.WAITING:
             # Other components may rely on it (upstream: NominatedNodeNameForExpectation).
@@ -120,17 +120,17 @@ class EventDrafter:
             else:
                 self._failed[decided.uid] = logged
 
-    def _skipped(self, skipped: records.PodSkipped, logged: Logged) -> Iterable[WriteEvent]:
+    def _skipped(self, skipped: records.PodSkipped, logged: LogEntry) -> Iterable[WriteEvent]:
         yield self._failure(self._state.pods[skipped.uid].pod, logged, skipped.message)
 
     def _unreserved(
-        self, unreserved: records.PodUnreserved, logged: Logged
+        self, unreserved: records.PodUnreserved, logged: LogEntry
     ) -> Iterable[DraftedStatus]:
         self._failed[unreserved.uid] = logged
         return ()
 
     def _queued(
-        self, queued: records.PodQueued, logged: Logged
+        self, queued: records.PodQueued, logged: LogEntry
     ) -> Iterable[WriteEvent | DraftedStatus]:
         failed = self._failed.pop(queued.uid, None)
         if failed is None:
@@ -151,7 +151,7 @@ class EventDrafter:
         reason = UNSCHEDULABLE if is_refused else _REASONS.get(queued.cause, ERROR)
         yield DraftedStatus(pod.uid, reason, message, nominated, failed.at)
 
-    def _failure(self, pod: Pod, logged: Logged, message: str) -> WriteEvent:
+    def _failure(self, pod: Pod, logged: LogEntry, message: str) -> WriteEvent:
         return WriteEvent(
             key=self._decisions.name(logged.position),
             **_about(pod),
@@ -164,7 +164,7 @@ class EventDrafter:
             controller=pod.scheduler_name,
         )
 
-    def _bound(self, bound: records.PodBound, logged: Logged) -> Iterable[WriteEvent]:
+    def _bound(self, bound: records.PodBound, logged: LogEntry) -> Iterable[WriteEvent]:
         pod = self._state.pods[bound.uid].pod
         yield WriteEvent(
             key=self._decisions.intents[bound.uid],
@@ -181,7 +181,7 @@ class EventDrafter:
     # --- preemption -----------------------------------------------------------------------
 
     def _preempted(
-        self, decided: records.PreemptionDecided, logged: Logged
+        self, decided: records.PreemptionDecided, logged: LogEntry
     ) -> Iterable[WriteEvent | DraftedStatus]:
         pod = self._state.pods[decided.uid].pod
         note = f"Preempted by pod {pod.uid} on node {decided.node}"
@@ -193,7 +193,7 @@ class EventDrafter:
         yield DraftedStatus(pod.uid, "", "", decided.node, logged.at)
 
     def _preemption_event(
-        self, victim: Pod, preemptor: Pod, note: str, logged: Logged
+        self, victim: Pod, preemptor: Pod, note: str, logged: LogEntry
     ) -> WriteEvent:
         return WriteEvent(
             key=self._decisions.name(logged.position),
@@ -208,24 +208,26 @@ class EventDrafter:
         )
 
     def _cleared(
-        self, cleared: records.NominationCleared, logged: Logged
+        self, cleared: records.NominationCleared, logged: LogEntry
     ) -> Iterable[DraftedStatus]:
         yield DraftedStatus(cleared.uid, "", "", "", logged.at)
 
     def _evicted(
-        self, ended: records.EvictionSucceeded | records.PodDeleted, _: Logged
+        self, ended: records.EvictionSucceeded | records.PodDeleted, _: LogEntry
     ) -> Iterable[WriteEvent | None]:
         yield self.victims.pop(ended.uid, None)
 
-    def _eviction_failed(self, failed: records.EvictionFailed, _: Logged) -> Iterable[WriteEvent]:
+    def _eviction_failed(self, failed: records.EvictionFailed, _: LogEntry) -> Iterable[WriteEvent]:
         self.victims.pop(failed.uid, None)
         return ()
 
-    def _updated(self, updated: records.PodUpdated, _: Logged) -> Iterable[WriteEvent | None]:
+    def _updated(self, updated: records.PodUpdated, _: LogEntry) -> Iterable[WriteEvent | None]:
         if updated.pod.deleting:
             yield self.victims.pop(updated.pod.uid, None)
 
-    def _deleted(self, deleted: records.PodDeleted, logged: Logged) -> Iterable[WriteEvent | None]:
+    def _deleted(
+        self, deleted: records.PodDeleted, logged: LogEntry
+    ) -> Iterable[WriteEvent | None]:
         self._failed.pop(deleted.uid, None)
         return self._evicted(deleted, logged)
 

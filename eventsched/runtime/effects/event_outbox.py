@@ -15,7 +15,7 @@ from itertools import islice
 
 from eventsched.cluster.messages import PatchStatus, PodAbsent, PodShown, Reported, WriteEvent
 from eventsched.domain import records
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.reconciliation.seen_versions import SeenVersions
@@ -64,7 +64,7 @@ class EventOutbox:
 
     # --- drafts ---------------------------------------------------------------------------
 
-    def on_records(self, logged: Iterable[Logged], drafts: Iterable[Draft]) -> None:
+    def on_records(self, logged: Iterable[LogEntry], drafts: Iterable[Draft]) -> None:
         """Takes in records that are not committed yet, and their drafts."""
         for draft in drafts:
             self._number += 1

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from eventsched.cluster.messages import EvictPod, PodAnswer, PodShown
 from eventsched.domain import records
 from eventsched.domain.records import Evict
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.tracker import Action
@@ -34,7 +34,7 @@ class EvictionTracker:
         self._decisions = decisions
         self._calls: dict[str, EvictPod] = {}
 
-    def on_records(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[LogEntry]) -> None:
         """Takes in the records of a step: an eviction with an outcome is no longer tracked."""
         for entry in logged:
             match entry.record:

@@ -16,7 +16,7 @@ from eventsched.cluster.messages import CallExtender, ExtenderReply
 from eventsched.domain.nodes.row_ranges import ranges, rows_of
 from eventsched.domain.records import Consult, ExtenderAnswered, ExtenderAsked, Victims
 from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Action
 
@@ -40,7 +40,7 @@ class ExtenderCallTracker:
         self._state = state
         self._call: CallExtender | None = None
 
-    def on_records(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[LogEntry]) -> None:
         """Does nothing: the state has everything that is needed."""
 
     def resume(self) -> Iterator[Action]:

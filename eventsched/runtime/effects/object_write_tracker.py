@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from eventsched.cluster.messages import WriteAnswer, WriteObject, Written
 from eventsched.domain import records
 from eventsched.domain.records import Prepare, Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.effects.tracker import Action
@@ -31,7 +31,7 @@ class ObjectWriteTracker:
         self._state = state
         self._calls: set[WriteObject] = set()
 
-    def on_records(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[LogEntry]) -> None:
         """Does nothing: the state has everything that is needed."""
 
     def resume(self) -> Iterator[Action]:

@@ -10,7 +10,7 @@ import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.records import ExtenderReplied
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 
 
 class Replies:
@@ -19,7 +19,7 @@ class Replies:
     def __init__(self) -> None:
         self._binds: dict[str, list[ExtenderReplied]] = {}
 
-    def on_records(self, committed: Sequence[Logged]) -> list[ExtenderReplied]:
+    def on_records(self, committed: Sequence[LogEntry]) -> list[ExtenderReplied]:
         """Takes in committed records. Returns the replies to send now; those to binds have their
         outcome."""
         replies: list[ExtenderReplied] = []

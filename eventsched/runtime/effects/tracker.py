@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from eventsched.cluster.messages import ClusterRequest
 from eventsched.domain.records import Stimulus
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 
 Action = ClusterRequest | Stimulus
 """A request to the cluster, or a stimulus for the engine."""
@@ -24,7 +24,7 @@ class Tracker(Protocol):
     outcome_first: bool
     """Whether an answer's outcome is logged before the object in the answer."""
 
-    def on_records(self, logged: Sequence[Logged]) -> None:
+    def on_records(self, logged: Sequence[LogEntry]) -> None:
         """Takes in the records of the last step."""
 
     def resume(self) -> Iterable[Action]:

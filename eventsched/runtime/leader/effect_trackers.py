@@ -24,7 +24,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Consult, Effect, Evict, Prepare
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.runtime.effects.bind_tracker import BindTracker
 from eventsched.runtime.effects.event_drafts import Draft
 from eventsched.runtime.effects.event_outbox import EventOutbox
@@ -62,7 +62,7 @@ class EffectTrackers:
             Consult: ExtenderCallTracker(state),
         }
 
-    def on_records(self, taken: Sequence[Logged], drafts: Iterable[Draft]) -> None:
+    def on_records(self, taken: Sequence[LogEntry], drafts: Iterable[Draft]) -> None:
         """Takes in the records of a step, and the drafts that follow from them."""
         self.outbox.on_records(taken, drafts)
         for tracker in self._trackers.values():

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import Stored, StoredSnapshot
+from eventsched.eventlog.port import StoredRecord, StoredSnapshot
 from eventsched.runtime.effects.decision_names import OpenDecisions, OpenDecisionsSnapshot
 from eventsched.runtime.effects.event_drafts import Draft, EventDrafter, EventDrafterSnapshot
 from eventsched.runtime.snapshot_policy import (
@@ -111,7 +111,7 @@ class FollowedStream:
             (head.next - self.snapshot_position) / every, 2 * self.seconds_since_snapshot / most
         )
 
-    def follow(self, stored: Iterable[Stored], head: Head, mark: bytes) -> None:
+    def follow(self, stored: Iterable[StoredRecord], head: Head, mark: bytes) -> None:
         """Applies the records after ``self.head``, up to the new ``head``. ``mark`` is that of
         their last batch. Raises what ``StreamState.follow`` raises."""
         stored = list(stored)
@@ -159,7 +159,7 @@ class StreamState:
         self.drafts: list[Draft] = []
         self._drafter = EventDrafter(engine.state, self.decisions)
 
-    def follow(self, records: Iterable[Stored], head: Head, mark: bytes) -> None:
+    def follow(self, records: Iterable[StoredRecord], head: Head, mark: bytes) -> None:
         """Applies the records up to ``head``. ``mark`` is that of their last batch. Raises
         ValueError if the records do not end there, KeyError if they contradict each other, and
         msgspec.ValidationError for a record of an unknown kind."""
@@ -177,12 +177,12 @@ class StreamState:
         self.head = head
         self.drafts = [draft for draft in self.drafts if draft.position >= reported]
 
-    def on_records(self, logged: Iterable[Logged]) -> list[Draft]:
+    def on_records(self, logged: Iterable[LogEntry]) -> list[Draft]:
         """Takes in records that the engine has made and applied itself. Returns the drafts that
         follow from them."""
         return [draft for record in logged for draft in self._next(record)]
 
-    def _next(self, logged: Logged) -> list[Draft]:
+    def _next(self, logged: LogEntry) -> list[Draft]:
         drafts = self._drafter.on_record(logged)
         self.decisions.on_record(logged)
         return drafts

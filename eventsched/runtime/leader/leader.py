@@ -27,7 +27,7 @@ from eventsched.cluster.messages import (
     WatchEvent,
 )
 from eventsched.domain.records import Stimulus, StreamStarted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.chain import Term
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.leader.clock_slew import LeaderClock
@@ -91,7 +91,7 @@ class Leader:
         followed_stream: FollowedStream,
         opening: StreamStarted,
         limits: Limits = Limits(),  # noqa: B008 - immutable
-        on_committed: Callable[[Sequence[Logged]], None] | None = None,
+        on_committed: Callable[[Sequence[LogEntry]], None] | None = None,
     ) -> None:
         """``followed_stream`` may have followed the stream already. ``opening`` becomes the first
         record of an empty stream. ``on_committed`` gets each record once it is committed."""

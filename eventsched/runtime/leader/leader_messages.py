@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eventsched.cluster.messages import ClusterAnswer, ClusterRequest, WatchEvent
 from eventsched.domain.records import Stimulus
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.port import Stored, StoredSnapshot
+from eventsched.eventlog.port import StoredRecord, StoredSnapshot
 
 # --- requests -----------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class Acquired:
     term: Term
     since: Head
     head: Head
-    records: Iterable[Stored]
+    records: Iterable[StoredRecord]
     timeline: str
     mark: bytes = b"null"
 

@@ -13,7 +13,7 @@ import msgspec
 from eventsched.cluster.messages import Gone, ListCluster, Listed, Listing, Seen, TermAnswer
 from eventsched.domain import records
 from eventsched.domain.records import Stimulus, StreamStarted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.units import SECOND
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
@@ -55,7 +55,7 @@ class LeaderTerm:
         clock: LeaderClock,
         requests: list[Request],
         counts: Counter[str],
-        on_committed: Callable[[Sequence[Logged]], None] | None,
+        on_committed: Callable[[Sequence[LogEntry]], None] | None,
     ) -> None:
         """``followed_stream`` has followed the log up to ``acquired.head``. The other arguments are
         the leader's."""
@@ -75,7 +75,7 @@ class LeaderTerm:
         self._restore_detector = EtcdRestoreDetector(self._state, self._seen)
         self._batch_builder = self._new_batch_builder()
         self._under_way: tuple[SealedBatch, BatchWithEffects] | None = None
-        self._uncommitted_records: deque[Logged] = deque()
+        self._uncommitted_records: deque[LogEntry] = deque()
         self._snapshot: StoredSnapshot | None = None
         self._renew_at: int | None = clock.now + HEARTBEAT
         """When the next ``Renew`` is due; None while one is under way."""
@@ -288,7 +288,7 @@ class LeaderTerm:
         """Passes a stimulus to the engine, and distributes the records that follow."""
         self._distribute(self._engine.observe(stimulus, self._clock.now))
 
-    def _distribute(self, taken: Sequence[Logged]) -> None:
+    def _distribute(self, taken: Sequence[LogEntry]) -> None:
         """Passes the records of a step to the batch, the trackers and the counters."""
         if not taken:
             return

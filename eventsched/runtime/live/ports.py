@@ -13,7 +13,7 @@ from eventsched.cluster.messages import (
     WriteEvent,
     WriteObject,
 )
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 
 Subscriber = Callable[[Listed | WatchEvent], None]
 
@@ -82,7 +82,7 @@ class NoElection:
 class TermObserver(Protocol):
     """Receives what has become durable, and durations: metrics and log lines."""
 
-    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Committed records, each once, in the order of the log; ``now`` in µs."""
 
     def batch_committed(self, seconds: float, records: int, size: int) -> None:
@@ -102,7 +102,7 @@ class TermObserver(Protocol):
 class NoObserver:
     """An observer that ignores everything."""
 
-    def records_committed(self, logged: Sequence[Logged], now: int) -> None:
+    def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Does nothing."""
 
     def batch_committed(self, seconds: float, records: int, size: int) -> None:

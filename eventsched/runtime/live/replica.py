@@ -20,7 +20,7 @@ import structlog
 
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import HistoryLost, StreamStarted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
@@ -344,7 +344,7 @@ class Replica:
                 "see that all its replicas use one Lease, or give each a --stream of its own",
             )
 
-    def _records_committed(self, committed: Sequence[Logged]) -> None:
+    def _records_committed(self, committed: Sequence[LogEntry]) -> None:
         if self._history_lost and any(isinstance(entry.record, HistoryLost) for entry in committed):
             self._history_lost = False
         self._observer.records_committed(committed, self._now())

@@ -11,9 +11,9 @@ from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.load import Source
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import EventLog, Stored, StoredSnapshot
+from eventsched.eventlog.port import EventLog, StoredRecord, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.simulation.simulation import Simulation, SimulationSnapshot
 from eventsched.runtime.snapshot_policy import is_readable
@@ -94,7 +94,7 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
     return used_snapshot
 
 
-def _applied(simulation: Simulation, stored: Stored) -> Logged:
+def _applied(simulation: Simulation, stored: StoredRecord) -> LogEntry:
     try:
         logged = stored.logged
         simulation.engine.apply(logged)
@@ -128,7 +128,7 @@ def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
     return True
 
 
-def _compare(first: Stored, expected: StreamStarted, stream: str) -> None:
+def _compare(first: StoredRecord, expected: StreamStarted, stream: str) -> None:
     """Raises InputError if the stream was begun with other inputs than the expected ones."""
     try:
         opening = first.record

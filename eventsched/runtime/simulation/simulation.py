@@ -23,7 +23,7 @@ from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import FORMAT, Queue
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.eventlog.port import EventLog, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
@@ -203,7 +203,7 @@ class Simulation:
         if any(due is not None and due <= now for due in timers):
             self._write(self.engine.observe(records.TimePassed(), now))
 
-    def _write(self, logged: list[Logged]) -> None:
+    def _write(self, logged: list[LogEntry]) -> None:
         for entry in logged:
             self.counters.count(entry.record)
         self.batch_builder.add(logged)

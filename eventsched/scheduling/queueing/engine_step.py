@@ -10,7 +10,7 @@ from typing import Any
 from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
@@ -39,7 +39,7 @@ class EngineStep:
         self._no_plugins = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
         self.position = 0
         self._cause = 0
-        self._out: list[Logged] = []
+        self._out: list[LogEntry] = []
 
     def begin(self) -> None:
         """Starts a step: the next record is the cause of all that follow it."""
@@ -48,7 +48,7 @@ class EngineStep:
     def record(self, record: Record, at: int, detail: Detail | None = None) -> None:
         """Applies a record and collects it."""
         self.state.apply(record, at)
-        self._out.append(Logged(self.position, at, self._cause, record, detail))
+        self._out.append(LogEntry(self.position, at, self._cause, record, detail))
         self.position += 1
         kind = type(record)
         if (uid_of := _REGROUPS.get(kind)) is not None:
@@ -69,7 +69,7 @@ class EngineStep:
             self.queue.note(uid, self.signatures)
         self.drain()
 
-    def drain(self) -> list[Logged]:
+    def drain(self) -> list[LogEntry]:
         """The records since the last call."""
         taken, self._out = self._out, []
         self.groups.changed()  # these changes have been handled: their records are in the list

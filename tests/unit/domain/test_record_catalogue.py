@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord, Record
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE, Level, RecordKind
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.explain.record_text import describe_with_pod, pod_of
@@ -105,7 +105,7 @@ def test_a_kind_has_a_text(row: RecordKind) -> None:
 
 @per_kind
 def test_a_kind_is_narrated_at_its_level_or_above(row: RecordKind) -> None:
-    logged = [Logged(0, 0, 0, EXAMPLES[row.record])]
+    logged = [LogEntry(0, 0, 0, EXAMPLES[row.record])]
     [line] = Narrator("s", lambda uid: None).lines(logged, with_debug=True)
     levels = get_args(Level)
     assert levels.index(line.level) >= levels.index(row.level)

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.objects import CPU, MEMORY
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
@@ -82,9 +82,9 @@ def restored(live: Engine) -> Engine:
     return other
 
 
-def stored(logged: list[Logged]) -> list[Stored]:
+def stored(logged: list[LogEntry]) -> list[StoredRecord]:
     """All that the log gets to see of a step, byte for byte, the vectors apart."""
-    return [Stored.of(each) for each in logged]
+    return [StoredRecord.of(each) for each in logged]
 
 
 def assert_alike(one: Engine, other: Engine) -> None:
@@ -236,7 +236,7 @@ def moments(seed: int) -> list[tuple[int, records.Stimulus | None]]:
     return found
 
 
-def step(engine: Engine, at: int, stimulus: records.Stimulus | None) -> list[Logged]:
+def step(engine: Engine, at: int, stimulus: records.Stimulus | None) -> list[LogEntry]:
     """Makes one; a bind's outcome names the node where the pod is."""
     if stimulus is None:
         return engine.schedule_next()
@@ -300,7 +300,7 @@ def test_a_restored_state_equals_the_fold() -> None:
     live, folded = engine(), engine()
     for at, stimulus in found:
         for each in step(live, at, stimulus):
-            folded.apply(each._replace(record=Stored.of(each).record, detail=None))
+            folded.apply(each._replace(record=StoredRecord.of(each).record, detail=None))
     assert_alike(folded, restored(live))
 
 

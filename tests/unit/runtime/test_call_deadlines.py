@@ -8,9 +8,9 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.records import PluginOverran, Record
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.history.replay import stream_replay
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_loaded
@@ -200,7 +200,7 @@ def test_the_next_attempt_makes_the_call_again() -> None:
 
 def test_a_replay_decides_the_same_and_does_not_wait() -> None:
     slow, log = engine(), MemoryEventLog()
-    taken: list[Logged] = []
+    taken: list[LogEntry] = []
     taken += slow.observe(records.StreamStarted(format=1, engine="", seed="s"), 0)
     for each in added(FITS, OTHER, make_pod(), make_pod("p2")):
         taken += slow.observe(each, 0)
@@ -208,7 +208,7 @@ def test_a_replay_decides_the_same_and_does_not_wait() -> None:
     while made := slow.schedule_next():
         taken += made
     details = {each.position: each.detail for each in taken if each.detail is not None}
-    log.begin(Batch([Stored.of(each) for each in taken], details))
+    log.begin(Batch([StoredRecord.of(each) for each in taken], details))
     assert sum(each.record == overran("reserve", uid="p2", attempt=1) for each in taken) == 1
     done = stream_replay.verify(assembly().engine, log, end=len(taken))
     assert done.divergence is None
@@ -232,7 +232,7 @@ def test_a_snapshot_holds_the_skipped_calls() -> None:
 def test_after_a_hint_overruns_the_next_engine_works_without_it() -> None:
     guard = Deadlines(LIMIT)
     slow = engine(guard)
-    taken: list[Logged] = []
+    taken: list[LogEntry] = []
     for each in added(OTHER, make_pod()):
         taken += slow.observe(each, 0)
     taken += slow.schedule_next()

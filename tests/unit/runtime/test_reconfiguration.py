@@ -9,7 +9,7 @@ from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import Outcome, PodDecided, PodUnreserved, Queue, TermBegan
 from eventsched.domain.records.stimuli import in_force
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Stored
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.history.replay import stream_replay
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
@@ -179,7 +179,7 @@ def test_a_replay_goes_on_with_the_engine_that_was_in_force() -> None:
 
     def write(logged: list) -> list:  # type: ignore[type-arg]
         if logged:
-            log.begin(Batch([Stored.of(each) for each in logged], {}))
+            log.begin(Batch([StoredRecord.of(each) for each in logged], {}))
         return logged
 
     def strict() -> Engine:

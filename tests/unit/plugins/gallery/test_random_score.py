@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from eventsched.domain import records
 from eventsched.domain.draw import draw, mixed, name_hash
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.plugins.gallery.random_score import RandomScore
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
 
@@ -36,7 +36,7 @@ def test_a_known_value() -> None:
     assert mixed(0, np.zeros(1, dtype=np.uint64)).tolist() == [0xE220A8397B1DCDAF]
 
 
-def decided(seed: str = "s", names: str = "abcdefgh", attempt: int = 1) -> Logged:
+def decided(seed: str = "s", names: str = "abcdefgh", attempt: int = 1) -> LogEntry:
     """The decision for one pod."""
     engine = engine_of(RandomScore())
     opening = records.StreamStarted(format=1, engine="t", seed=seed)
@@ -48,7 +48,7 @@ def decided(seed: str = "s", names: str = "abcdefgh", attempt: int = 1) -> Logge
     return engine.schedule_next()[-1]
 
 
-def scores(logged: Logged) -> list[int]:
+def scores(logged: LogEntry) -> list[int]:
     """The raw scores in a decision."""
     assert logged.detail is not None
     return np.asarray(logged.detail.scores[0]).tolist()

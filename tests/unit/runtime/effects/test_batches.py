@@ -7,7 +7,7 @@ from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
 from eventsched.domain.records import Bind, Effect
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
 from eventsched.runtime.assembly import assemble
@@ -174,15 +174,15 @@ def test_what_asks_something_of_the_world() -> None:
     builder = BatchBuilder(engine.state)
     (intent,) = engine.schedule_next()
     retry = records.BindRetried(uid="p1", node="n1", attempt=1, resource_version=5)
-    asked = [*builder.effects(intent), *builder.effects(Logged(9, 0, 9, retry))]
+    asked = [*builder.effects(intent), *builder.effects(LogEntry(9, 0, 9, retry))]
     assert [each and (each.node, each.attempt, each.decision) for each in asked] == [
         ("n1", 1, 2 + 1),
         ("n1", 1, 9),
     ]
     for said in (records.BindSucceeded(uid="p1", node="n1"), records.PodDeleted(uid="p1")):
-        assert not builder.effects(Logged(9, 0, 9, said))
+        assert not builder.effects(LogEntry(9, 0, 9, said))
     refused = records.PodDecided(uid="p1", attempt=2, outcome=records.Outcome.UNSCHEDULABLE)
-    assert not builder.effects(Logged(9, 0, 9, refused))
+    assert not builder.effects(LogEntry(9, 0, 9, refused))
 
 
 def test_without_a_log_effects_leave_all_the_same() -> None:

@@ -8,7 +8,7 @@ from eventsched.cluster.messages import WriteEvent
 from eventsched.domain import records
 from eventsched.domain.records import Record, Stimulus
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.plugins.default_preemption import DefaultPreemption
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.effects.event_drafts import DraftedStatus, EventDrafter, cut
@@ -28,7 +28,7 @@ class DraftHarness:
         self.stream_state = StreamState(engine_of(*plugins), "main")
         self.now = SECOND
         self.records: list[Record] = []
-        self.stored: list[Stored] = []
+        self.stored: list[StoredRecord] = []
         self.see(records.TermBegan(epoch=1, token="cafe0123"))
 
     def see(self, *stimuli: Stimulus) -> list[WriteEvent | DraftedStatus]:
@@ -56,7 +56,7 @@ class DraftHarness:
 
     def _take(self, logged: list[Any]) -> list[WriteEvent | DraftedStatus]:
         self.records += [entry.record for entry in logged]
-        self.stored += [Stored.of(entry) for entry in logged]
+        self.stored += [StoredRecord.of(entry) for entry in logged]
         drafts = self.stream_state.on_records(logged)
         assert {draft.position for draft in drafts} <= {entry.cause for entry in logged}
         return [

@@ -5,14 +5,14 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.records import ExtenderReplied
 from eventsched.domain.records.extender_records import BIND, FILTER
-from eventsched.domain.records.logged import Logged
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.runtime.effects.replies import Replies
 from tests.builders import make_pod
 
 
 def observed(replies: Replies, *committed: records.Record) -> list[ExtenderReplied]:
     """What may leave once these are committed."""
-    return replies.on_records([Logged(0, 0, 0, each) for each in committed])
+    return replies.on_records([LogEntry(0, 0, 0, each) for each in committed])
 
 
 def waiting(number: int, node: str = "n0") -> ExtenderReplied:

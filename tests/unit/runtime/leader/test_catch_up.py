@@ -8,7 +8,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod, Taint
 from eventsched.domain.records import Record
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Stored
+from eventsched.eventlog.port import StoredRecord
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
@@ -115,7 +115,7 @@ def test_the_loads_cover_waits_backoffs_and_ends() -> None:
     assert kinds >= {"PodQueued", "PodDecided", "PodBound", "PodDeleted", "TimePassed"}
 
 
-def log_of(text: str) -> list[Stored]:
+def log_of(text: str) -> list[StoredRecord]:
     """The stored records of a run with the default profile."""
     load = generated.parse(text)
     log = MemoryEventLog()

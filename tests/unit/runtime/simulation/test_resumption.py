@@ -21,7 +21,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch, Stored, StoredSnapshot
+from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_loaded
 from eventsched.runtime.simulation import simulation as simulating
@@ -72,7 +72,7 @@ class Reader:
     def head(self) -> Head:
         return Head(self._log.head, self._log.head_hash)
 
-    def read(self, first: int = 0) -> Iterator[Stored]:
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
         return self._log.read(first)
 
     def last_batch(self) -> Batch | None:

@@ -6,7 +6,7 @@ from eventsched.domain.records.record import Record
 from eventsched.domain.records.verdicts import Detail
 
 
-class Logged(NamedTuple):
+class LogEntry(NamedTuple):
     """A record, its position in the stream, its time (µs), the position of the first record of its
     step (``cause``), and the vectors of a decision (``detail``)."""
 
