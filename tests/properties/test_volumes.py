@@ -203,7 +203,7 @@ def _counts(volume: PodVolume) -> bool:
 def test_columns_say_what_the_rules_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forgetful = seed % 2 == 1
     if forgetful:
-        monkeypatch.setattr(registry, "_LONGEST_LOG", 6)
+        monkeypatch.setattr(registry, "_MOST_CHANGES", 6)
     world = Checked(seed)
     for number in range(STEPS // RUNS):
         if forgetful:
