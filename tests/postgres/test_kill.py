@@ -5,6 +5,8 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from eventsched.eventlog.database import READER
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.postmaster import Postmaster
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from tests.postgres.simulations import (
     STREAM,
@@ -92,6 +95,19 @@ def crash(server: Postmaster, how: int) -> None:
     else:
         os.kill(running.pid, signal.SIGKILL)
         assert server._ended(running.pid, 60)
+
+
+@pytest.mark.row(3)
+def test_the_database_is_away_when_a_run_ends(server: tuple[str, Postmaster]) -> None:
+    """The summary is read from a database that has just crashed and comes back."""
+    address, postmaster = server
+    with closing(PostgresEventLog(address, STREAM, holder="test")) as log:
+        before = log.usage()
+        crash(postmaster, signal.SIGKILL)
+        with ThreadPoolExecutor(1) as pool:
+            after = pool.submit(log.usage)
+            postmaster.start()
+            assert after.result(60).scheduled == before.scheduled
 
 
 @pytest.mark.row(3)

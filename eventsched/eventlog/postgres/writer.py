@@ -23,6 +23,8 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 
+_PAUSE = 0.2
+"""Seconds between two attempts to read."""
 RESEND_SECONDS = 30.0
 """Seconds for which a batch is sent again to a database that does not answer."""
 
@@ -111,8 +113,16 @@ class PostgresEventLog(ChainWriter):
         return self._reader.detail(position)
 
     def usage(self) -> LogSize:
-        """What the database takes on disk."""
-        return self._reader.usage()
+        """What the database takes on disk. Waits for a database that is away, as ``finish``
+        does."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._reader.usage()
+            except UnavailableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
 
     def renew(self) -> None:
         """Checks that no other writer has taken over. Raises FencedError."""
