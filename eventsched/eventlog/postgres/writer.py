@@ -113,7 +113,7 @@ class PostgresEventLog(ChainWriter):
         return self._reader.detail(position)
 
     def usage(self) -> LogSize:
-        """What the database takes on disk. Waits for a database that is away, as ``finish``
+        """What the database takes on disk. Waits for an unreachable database, as ``finish``
         does."""
         deadline = time.monotonic() + self._patience
         while True:
