@@ -9,7 +9,7 @@ DEMO_READY := $(VENV)/.ready-for-demo
 # One more than processors: tests also wait for servers and processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: audit requirements demo smoke unit test coverage test-containers test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
+.PHONY: audit release requirements demo smoke unit test coverage test-containers test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
 help:           ## list the targets
@@ -114,6 +114,9 @@ helm: $(READY) ## build Helm from Go modules, unless it is there (once, some min
 
 # The packages of the image, by the EXTRAS of deploy/Dockerfile.
 LOCKED := in-cluster,prometheus in-cluster,prometheus,embedded cluster,prometheus
+release: $(READY) ## the files of a release in dist/: wheel, sdist, chart, checksums; publishes nothing; needs uv
+	$(BIN)/python deploy/release/release.py
+
 requirements: ## the newest packages of the image, with their hashes; needs uv
 	@for extras in $(LOCKED); do \
 	  uv pip compile --quiet --upgrade --universal --python-version 3.13 --generate-hashes --no-header \
