@@ -89,7 +89,7 @@ def measure(load: Load, times: int) -> dict[str, Any]:
         "postgres_runs": [round(each, 1) for each in postgres],
         "recording_cost": round(1 - fast / held, 3),
         "bytes_per_pod": round(usage.bytes_per_pod),
-        "bytes_of_nodes": usage.nodes,
+        "bytes_of_nodes": usage.node_bytes,
         **after,
     }
 

@@ -174,7 +174,7 @@ def simulated(load: Load, assembly: Assembly) -> Measured:
     run.run()
     seconds = time.process_time() - began
     usage = log.usage()
-    return Measured(seconds, log.head, usage.nodes + usage.pods, cluster.effects)
+    return Measured(seconds, log.head, usage.node_bytes + usage.other_bytes, cluster.effects)
 
 
 def led(

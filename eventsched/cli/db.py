@@ -10,13 +10,12 @@ from sqlalchemy.exc import DBAPIError
 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.postgres import grants
-from eventsched.eventlog.postgres.reader import connected
+from eventsched.eventlog.postgres.reader import database_engine
 from eventsched.eventlog.schema import migrations
 
 ROLES = {"reader": database.READER, "writer": database.WRITER}
@@ -151,7 +150,7 @@ def _print_upgrade(where: str, before: str | None, after: str | None) -> None:
 
 def _revision(address: str) -> str | None:
     """The schema's revision; None if there is none. Raises UnavailableError."""
-    engine = connected(address)
+    engine = database_engine(address)
     try:
         with engine.connect() as connection:
             if connection.scalar(text("SELECT to_regclass('eventsched_log.migration')")) is None:

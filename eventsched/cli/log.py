@@ -18,13 +18,12 @@ from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted, table
 from eventsched.cli.output.time_format import is_virtual, iso, moment, read_moment
 from eventsched.domain import records
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader

@@ -10,13 +10,8 @@ from typing import Any, NoReturn
 
 from eventsched import __version__, signals
 from eventsched.cli.database_options import database_of
-from eventsched.domain.errors import InputError
-from eventsched.eventlog.log_errors import (
-    ConflictError,
-    CorruptLogError,
-    FencedError,
-    UnavailableError,
-)
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.eventlog.log_errors import ConflictError, CorruptLogError, FencedError
 from eventsched.process.exit_codes import BAD_INPUT, ENVIRONMENT, STOPPED
 
 COMMANDS = {

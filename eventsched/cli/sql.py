@@ -22,11 +22,10 @@ from psycopg.types.string import TextLoader
 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import rendered, shown, sqlalchemy_url
 from eventsched.eventlog.embedded import programs
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.postgres.reader import Reader
 
 _SESSION = "-c search_path=eventsched -c timezone=UTC"

@@ -9,10 +9,9 @@ import psycopg
 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.postgres import reader
 from eventsched.history.verify.verification import (
     MOST_PROBLEMS,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.addresses import libpq_url
-from eventsched.eventlog.log_errors import LoginRefusedError, UnavailableError
+from eventsched.eventlog.log_errors import LoginRefusedError
 
 
 class AddressFile:

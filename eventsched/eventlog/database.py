@@ -8,10 +8,9 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.addresses import libpq_url, rendered, sqlalchemy_url
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.postgres import reader
 from eventsched.eventlog.schema import migrations
 
@@ -79,7 +78,7 @@ def _require_one(database: str | None, data_dir: Path | None) -> None:
 def _migrate_embedded(postgres: EmbeddedPostgres) -> None:
     address = postgres.superuser_url
     try:
-        with reader.connected(address).connect() as connection:
+        with reader.database_engine(address).connect() as connection:
             migrations.check(connection, address)
     except UnavailableError:
         migrations.upgrade(address)  # raises if the schema is newer
@@ -110,7 +109,7 @@ def _as_reader(database: str) -> str:
     options = ["-c default_transaction_read_only=on"]
     timeouts: list[str] = []
     try:
-        with reader.connected(address).connect() as connection:
+        with reader.database_engine(address).connect() as connection:
             member = connection.scalar(
                 text(
                     # Roles belong to the server; this database may have been made without them.

@@ -1,6 +1,6 @@
 """Errors of a log, other than bad input."""
 
-from eventsched.domain.errors import UnavailableError as UnavailableError
+from eventsched.domain.errors import UnavailableError
 
 
 class DatabaseRefusedError(UnavailableError):

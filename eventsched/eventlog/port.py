@@ -76,17 +76,17 @@ class StoredSnapshot(NamedTuple):
 
 
 class LogSize(NamedTuple):
-    """The size of a log. ``nodes``: bytes of node inputs; ``pods``: bytes of everything else,
-    without the empty schema; ``scheduled``: the number of decisions that placed a pod."""
+    """The size of a log. ``node_bytes``: of node inputs; ``other_bytes``: of everything else,
+    without the empty schema; ``scheduled_pods``: the number of decisions that placed a pod."""
 
-    nodes: int
-    pods: int
-    scheduled: int
+    node_bytes: int
+    other_bytes: int
+    scheduled_pods: int
 
     @property
     def bytes_per_pod(self) -> float:
         """Bytes per scheduled pod, without node inputs."""
-        return self.pods / self.scheduled if self.scheduled else 0.0
+        return self.other_bytes / self.scheduled_pods if self.scheduled_pods else 0.0
 
 
 class StoredLog(Protocol):
@@ -122,11 +122,11 @@ class EventLog(StoredLog, Protocol):
         in both cases nothing of the batch is in the log."""
 
 
-def continues(history: str, stored: str) -> bool:
-    """Whether a database that is on ``history`` now is the one that the log was written on, named
+def continues(identity: str, stored: str) -> bool:
+    """Whether the database that is ``identity`` now is the one that the log was written on, named
     ``stored`` in its records: then nothing that was committed can be missing. Version 0.1 stored
     ``system identifier/timeline`` without the copy, and nothing if the database hid both."""
-    return history == stored or history.rpartition("/")[0] == (stored or "hidden")
+    return identity == stored or identity.rpartition("/")[0] == (stored or "hidden")
 
 
 def expand_deltas(position: int, stored_detail: Callable[[int], Detail | None]) -> Detail | None:

@@ -18,11 +18,11 @@ import structlog
 from eventsched.cluster.files import read_text
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.logs import output
 from eventsched.process import service_plan
 from eventsched.process.kubernetes import Kube, Reconfigured
 from eventsched.process.reload_check import needing_restart, needs_term
 from eventsched.process.service_plan import ServiceOptions, kept_annotations
+from eventsched.process_log import output
 from eventsched.runtime.live.replica import Reload, Replica, ReplicaPlan
 from eventsched.web.reload_metrics import ReloadMetrics
 

@@ -27,8 +27,6 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import last_read
 from eventsched.eventlog.addresses import shown
-from eventsched.logs import output
-from eventsched.logs.narration import Narrator
 from eventsched.process.exit_codes import STOPPED
 from eventsched.process.extender_server_requests import Inquiries
 from eventsched.process.kubernetes import Kube, LeaseElection, reached
@@ -42,6 +40,8 @@ from eventsched.process.service_plan import (
     shown_configuration,
 )
 from eventsched.process.settings import ExtenderSettings, ServingSettings, Settings, seconds
+from eventsched.process_log import output
+from eventsched.process_log.narration import Narrator
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.live.clock import Clock

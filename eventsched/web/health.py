@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
-from eventsched.logs.masking import masked
+from eventsched.process_log.masking import masked
 from eventsched.web.status import ProcessStatus
 
 Checks = Mapping[str, str]

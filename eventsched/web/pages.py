@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventsched import __version__
 from eventsched.domain.errors import InputError
-from eventsched.logs import output
-from eventsched.logs.masking import masked_value
+from eventsched.process_log import output
+from eventsched.process_log.masking import masked_value
 from eventsched.web import health
 from eventsched.web.authorization import RequestRefusedError, Reviews
 from eventsched.web.metrics import Metrics

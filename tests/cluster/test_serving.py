@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cluster.kube.http.access import connect
-from eventsched.logs.masking import masked
+from eventsched.process_log.masking import masked
 from eventsched.web import pages
 from eventsched.web.authorization import Reviews
 from eventsched.web.http import https_server

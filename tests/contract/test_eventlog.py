@@ -274,10 +274,10 @@ class LogContract:
         more = [each for index in range(20) for each in tried(engine, make_pod(f"p{index}"), index)]
         append(log, of(more))
         used = log.usage()
-        assert used.nodes > 0
-        assert used.pods > 0
-        assert used.scheduled >= 20
-        assert used.bytes_per_pod == used.pods / used.scheduled
+        assert used.node_bytes > 0
+        assert used.other_bytes > 0
+        assert used.scheduled_pods >= 20
+        assert used.bytes_per_pod == used.other_bytes / used.scheduled_pods
 
 
 class TestMemory(LogContract):

@@ -16,12 +16,13 @@ import numpy as np
 import psycopg
 import pytest
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import PodDeleted
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain, database
 from eventsched.eventlog.chain import SealedBatch
-from eventsched.eventlog.log_errors import ConflictError, FencedError, UnavailableError
+from eventsched.eventlog.log_errors import ConflictError, FencedError
 from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.proxy import Loss, Proxy, between

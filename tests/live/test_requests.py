@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import MemoryChanged, MemoryForgotten, Stimulus
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
 from tests.live.stage import Stage, nodes, until

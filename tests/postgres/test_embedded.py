@@ -15,8 +15,8 @@ import psycopg
 import pytest
 import sqlalchemy
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.log_errors import UnavailableError
 from tests.postgres.processes import child, pid
 from tests.waiting import joined, next_line, until
 

@@ -13,12 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.embedded import postmaster
 from eventsched.eventlog.embedded import programs as binaries
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.programs import account_for, closed_folder, identity
-from eventsched.eventlog.log_errors import UnavailableError
 from tests.databases import ROOT
 from tests.postgres.processes import command, pid
 from tests.waiting import until

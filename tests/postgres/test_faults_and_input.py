@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.addresses import libpq_url
 from eventsched.eventlog.database import READER
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError, UnavailableError
+from eventsched.domain.errors import UnavailableError
+from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError
 from eventsched.eventlog.postgres.grants import grant
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.thinning import thin

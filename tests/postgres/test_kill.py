@@ -107,7 +107,7 @@ def test_the_database_is_away_when_a_run_ends(server: tuple[str, Postmaster]) ->
         with ThreadPoolExecutor(1) as pool:
             after = pool.submit(log.usage)
             postmaster.start()
-            assert after.result(60).scheduled == before.scheduled
+            assert after.result(60).scheduled_pods == before.scheduled_pods
 
 
 @pytest.mark.row(3)

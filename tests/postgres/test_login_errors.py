@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from psycopg import pq
 
-from eventsched.eventlog.log_errors import DatabaseRefusedError, UnavailableError
+from eventsched.domain.errors import UnavailableError
+from eventsched.eventlog.log_errors import DatabaseRefusedError
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.schema import migrations

@@ -14,10 +14,10 @@ from alembic.script import ScriptDirectory
 from psycopg import sql
 
 from eventsched.domain import records
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import database
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -75,7 +75,7 @@ def use(address: str, reader: str | None = None) -> None:
     log.finish()
     log.renew()
     assert list(log.read()) == stored
-    assert log.usage().scheduled == 0
+    assert log.usage().scheduled_pods == 0
     log.close()
     with psycopg.connect(reader or address) as connection:
         found = connection.execute(

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import PodDeleted
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain
@@ -20,7 +21,6 @@ from eventsched.eventlog.log_errors import (
     DatabaseRefusedError,
     FencedError,
     HistoryChangedError,
-    UnavailableError,
     UnknownOutcomeError,
 )
 from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot

@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import PodDeleted
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.databases import migrate

@@ -6,8 +6,8 @@ import numpy as np
 import psycopg
 import pytest
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records.verdicts import Detail
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.eventlog.port import Batch
 from eventsched.eventlog.postgres.thinning import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog

@@ -10,7 +10,7 @@ import resource
 import sys
 from contextlib import AsyncExitStack
 
-from eventsched.logs import output
+from eventsched.process_log import output
 from eventsched.web.http import descriptors
 from tests.web.ports import answer, leave, listening
 

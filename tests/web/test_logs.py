@@ -14,8 +14,8 @@ from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.records.log_entry import LogEntry
-from eventsched.logs import masking, output
-from eventsched.logs.narration import LogLine, Narrator
+from eventsched.process_log import masking, output
+from eventsched.process_log.narration import LogLine, Narrator
 from tests.builders import SECOND, make_node, make_pod
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlIn0.c2lnbmF0dXJl"
@@ -347,6 +347,6 @@ def test_records_become_lines_of_the_log() -> None:
             "pod": "default/p1",
             "node": "n1",
             "attempt": 2,
-            "logger": "eventsched.logs.narration",
+            "logger": "eventsched.process_log.narration",
         }
     ]

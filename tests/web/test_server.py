@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from eventsched import __version__
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.logs import output
+from eventsched.process_log import output
 from eventsched.web import pages
 from eventsched.web.authorization import TOKEN_REVIEW, Reviews
 from eventsched.web.http import certificates, https_server

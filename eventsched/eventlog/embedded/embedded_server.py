@@ -27,7 +27,7 @@ from urllib.parse import quote
 import psycopg
 from psycopg import errors, sql
 
-from eventsched.domain.errors import InputError, InUseError
+from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.embedded.postmaster import (
     START_LIMIT,
     STOP_LIMIT,
@@ -36,7 +36,6 @@ from eventsched.eventlog.embedded.postmaster import (
     Running,
 )
 from eventsched.eventlog.embedded.programs import Account, closed_folder
-from eventsched.eventlog.log_errors import UnavailableError
 
 DATABASE = "eventsched"
 """The database that is created on every server."""

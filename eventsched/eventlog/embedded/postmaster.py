@@ -17,10 +17,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.embedded import shared_memory
 from eventsched.eventlog.embedded.programs import account_for, environment, identity, reachable, run
-from eventsched.eventlog.log_errors import UnavailableError
 
 SUPERUSER = "postgres"
 START_LIMIT = 120.0

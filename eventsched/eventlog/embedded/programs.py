@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from eventsched.domain.errors import InputError
-from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.domain.errors import InputError, UnavailableError
 
 CACHE = Path("/var/cache/eventsched")
 """The folder in which root keeps a copy of the wheel's programs for an unprivileged account."""

@@ -5,7 +5,7 @@ import psycopg
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.log_errors import DatabaseRefusedError
-from eventsched.eventlog.postgres.writer_connection import connected
+from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
 
 _GRANT = """
@@ -20,7 +20,7 @@ def grant(address: str, role: str, stream: str, *, revoke: bool = False) -> bool
     owner's role. Raises InputError if the role does not exist, DatabaseRefusedError if the user
     lacks the privilege, and UnavailableError."""
     migrations.require(address)
-    with connected(address, "eventsched db grant") as connection:
+    with connect(address, "eventsched db grant") as connection:
         try:
             roles = connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (role,))
             if roles.fetchone() is None and not revoke:
@@ -43,6 +43,6 @@ def grant(address: str, role: str, stream: str, *, revoke: bool = False) -> bool
 def grants(address: str) -> list[tuple[str, str]]:
     """(role, stream) of all grants, sorted. Raises UnavailableError."""
     migrations.require(address)
-    with connected(address, "eventsched db grant") as connection:
+    with connect(address, "eventsched db grant") as connection:
         query = "SELECT role, stream FROM eventsched_log.stream_grant ORDER BY 1, 2"
         return connection.execute(query).fetchall()

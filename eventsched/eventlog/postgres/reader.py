@@ -68,7 +68,7 @@ SELECT (SELECT sum(pg_total_relation_size(oid)) FROM relation WHERE relkind = 'r
 """
 
 
-def connected(address: str, *, keeps_connection: bool = False) -> Engine:
+def database_engine(address: str, *, keeps_connection: bool = False) -> Engine:
     """An engine that opens a connection for each use, or keeps one open for the next use."""
     url = sqlalchemy_url(address)
     if keeps_connection:
@@ -86,7 +86,7 @@ class Reader:
         Raises UnavailableError if the database is unreachable or its schema is not this version's,
         and InputError if there is no such stream."""
         self.address, self.stream = address, stream
-        self._engine = connected(address, keeps_connection=keeps_connection)
+        self._engine = database_engine(address, keeps_connection=keeps_connection)
         try:
             self.number = self._stream_number()
         except BaseException:
@@ -200,7 +200,7 @@ class Reader:
 def streams(address: str) -> list[str]:
     """The names of all streams in a database, the oldest first. Raises UnavailableError."""
     try:
-        with connected(address).connect() as connection:
+        with database_engine(address).connect() as connection:
             migrations.check(connection, address)
             return [row.name for row in connection.execute(text(_STREAMS))]
     except OperationalError as problem:

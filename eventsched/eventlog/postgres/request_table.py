@@ -10,7 +10,7 @@ import psycopg
 
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.log_errors import DatabaseRefusedError
-from eventsched.eventlog.postgres.writer_connection import connected
+from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
 
 
@@ -40,7 +40,7 @@ def open_requests(address: str, stream: str) -> Iterator[RequestTable]:
     """The requests to a stream. Raises UnavailableError if the database is unreachable or its
     schema is not this version's, and DatabaseRefusedError if the user lacks the privilege."""
     migrations.require(address)
-    connection = connected(address, f"eventsched asks {stream}")
+    connection = connect(address, f"eventsched asks {stream}")
     try:
         yield RequestTable(connection, stream)
     except psycopg.errors.InsufficientPrivilege as problem:

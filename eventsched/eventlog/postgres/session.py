@@ -12,13 +12,10 @@ from typing import NamedTuple
 
 import psycopg
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.address_file import Address, for_login
 from eventsched.eventlog.chain import Head, SealedBatch, Term
-from eventsched.eventlog.log_errors import (
-    HistoryChangedError,
-    UnavailableError,
-    UnknownOutcomeError,
-)
+from eventsched.eventlog.log_errors import HistoryChangedError, UnknownOutcomeError
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
@@ -28,11 +25,11 @@ ANSWER_LIMIT = 10.0
 
 
 class AcquiredTerm(NamedTuple):
-    """A new term, the stream's head when it began, and the history that the database was on."""
+    """A new term, the stream's head when it began, and the identity of the database."""
 
     term: Term
     head: Head
-    history: str
+    database_identity: str
 
 
 class Session:
@@ -44,7 +41,7 @@ class Session:
         self._holder = ""
         self._connection: WriterConnection | None = None
         self._number = 0
-        self._history = ""
+        self._database_identity = ""
         self.connections = 0
         """Connections opened so far."""
 
@@ -58,7 +55,7 @@ class Session:
             migrations.require(address)
         self._connection = self._connect()
         try:
-            self._history = self._connection.history(self._answer_limit)
+            self._database_identity = self._connection.database_identity(self._answer_limit)
             self._number, term, head = self._connection.acquire(stream, holder, self._answer_limit)
         except BaseException as problem:
             self.close()
@@ -66,7 +63,7 @@ class Session:
                 with for_login(self._address) as address:
                     raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
             raise
-        return AcquiredTerm(term, head, self._history)
+        return AcquiredTerm(term, head, self._database_identity)
 
     def append(self, sealed: SealedBatch) -> None:
         """Commits a batch. A batch that is already in the log counts as committed.
@@ -117,15 +114,15 @@ class Session:
         if self._connection is None:
             connection = self._connect()
             try:
-                history = connection.history(self._answer_limit)
+                identity = connection.database_identity(self._answer_limit)
             except UnavailableError:
                 connection.close()
                 raise
-            if history and self._history and history != self._history:
+            if identity and self._database_identity and identity != self._database_identity:
                 connection.close()
                 raise HistoryChangedError(
-                    f"the database was on {self._history} (system/timeline/copy) when the term "
-                    f"began, and is on {history} now"
+                    f"the database was on {self._database_identity} (system/timeline/copy) when "
+                    f"the term began, and is on {identity} now"
                 )
             self._connection = connection
         return self._connection

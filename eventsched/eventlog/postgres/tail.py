@@ -21,7 +21,7 @@ from eventsched.eventlog.log_errors import (
 )
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
-from eventsched.eventlog.postgres.writer_connection import connected, limited
+from eventsched.eventlog.postgres.writer_connection import connect, limited
 from eventsched.eventlog.schema import migrations
 
 _ANSWER_LIMIT = 60.0
@@ -178,6 +178,6 @@ class Tail:
     def _connect(self) -> psycopg.Connection:
         with for_login(self._address) as address:
             migrations.require(address)
-            connection = connected(address, f"eventsched follows {self._stream}")
+            connection = connect(address, f"eventsched follows {self._stream}")
         connection.execute("SET default_transaction_read_only = on")
         return connection

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from eventsched.eventlog.address_file import Address, for_login
-from eventsched.eventlog.postgres.writer_connection import connected
+from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
 
 
@@ -18,7 +18,7 @@ def thin(where: Address, stream: str, age: float, now: int) -> int:
     since 1970) and returns their number. Blocks until done. Raises UnavailableError."""
     before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
     with for_login(where) as address:
-        connection = connected(address, f"eventsched thins {stream}")
+        connection = connect(address, f"eventsched thins {stream}")
     try:
         row = connection.execute("SELECT eventsched_log.thin(%s, %s)", (stream, before)).fetchone()
     except psycopg.Error as problem:

@@ -10,14 +10,11 @@ from contextlib import suppress
 
 import psycopg
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.chain import ChainWriter, SealedBatch, Term
-from eventsched.eventlog.log_errors import (
-    NotDurableError,
-    UnavailableError,
-    UnknownOutcomeError,
-)
+from eventsched.eventlog.log_errors import NotDurableError, UnknownOutcomeError
 from eventsched.eventlog.port import Batch, LogSize, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer_connection import WriterConnection

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import pq
 
 from eventsched import __version__
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.chain import Head, SealedBatch, Term
@@ -30,7 +31,6 @@ from eventsched.eventlog.log_errors import (
     FencedError,
     HistoryChangedError,
     NotDurableError,
-    UnavailableError,
     UnknownOutcomeError,
 )
 from eventsched.eventlog.port import StoredSnapshot
@@ -75,7 +75,7 @@ _HIDDEN = (
 )
 
 
-def connected(address: str, name: str) -> psycopg.Connection:
+def connect(address: str, name: str) -> psycopg.Connection:
     """A connection in autocommit mode with ``name`` as application_name. Raises UnavailableError,
     as DatabaseRefusedError if waiting would not help."""
     try:
@@ -114,7 +114,7 @@ class WriterConnection:
         """Connects. ``holder`` is shown in the server's list of sessions. Raises UnavailableError,
         as DatabaseRefusedError if waiting would not help."""
         self._address = address
-        self._connection = connected(address, f"eventsched {holder}")
+        self._connection = connect(address, f"eventsched {holder}")
         try:
             self._connection.execute(_SESSION)
         except psycopg.Error as problem:
@@ -142,8 +142,8 @@ class WriterConnection:
         assert row is not None
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
-    def history(self, limit: float = CALL_LIMIT) -> str:
-        """The history that the database is on, as ``system identifier/timeline/copy``, or
+    def database_identity(self, limit: float = CALL_LIMIT) -> str:
+        """The identity of the database and its history, as ``system identifier/timeline/copy``, or
         ``hidden/copy`` if the database hides the first two; it differs after a failover or a
         restore. Raises UnavailableError if the database is read-only, such as a standby, or does
         not answer within ``limit`` (s)."""

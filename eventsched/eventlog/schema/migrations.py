@@ -14,13 +14,10 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog import login_errors
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
-from eventsched.eventlog.log_errors import (
-    DatabaseRefusedError,
-    LoginRefusedError,
-    UnavailableError,
-)
+from eventsched.eventlog.log_errors import DatabaseRefusedError, LoginRefusedError
 from eventsched.eventlog.schema import migration_files
 from eventsched.eventlog.schema.log_tables import SCHEMA
 

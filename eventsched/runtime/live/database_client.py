@@ -9,13 +9,13 @@ import psycopg
 import structlog
 
 from eventsched.cluster.messages import Unknown
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.chain import Head, SealedBatch
 from eventsched.eventlog.log_errors import (
     ConflictError,
     DatabaseRefusedError,
     FencedError,
     HistoryChangedError,
-    UnavailableError,
     UnknownOutcomeError,
 )
 from eventsched.eventlog.postgres.session import Session
@@ -124,7 +124,7 @@ class DatabaseClient:
         """Acquires a term, and applies everything that was committed before it."""
         acquired = await self._ask(self._session.acquire, self._stream, self._holder)
         self._observer.log_applied(await self._catch_up(acquired.head))
-        return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.history)
+        return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.database_identity)
 
     async def _append(self, batch: SealedBatch) -> None:
         if self._first_sent[0] != batch.hash:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from eventsched.eventlog.log_errors import UnavailableError
+from eventsched.domain.errors import UnavailableError
 from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.worker import Worker
 

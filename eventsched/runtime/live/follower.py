@@ -12,12 +12,12 @@ import time
 import msgspec
 import structlog
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import (
     CorruptLogError,
     DatabaseRefusedError,
     HistoryChangedError,
-    UnavailableError,
 )
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail

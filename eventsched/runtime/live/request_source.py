@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import MemoryForgotten, Stimulus
-from eventsched.eventlog.log_errors import UnavailableError
 from eventsched.runtime.live.worker import Worker
 
 POLL_PERIOD = 1.0

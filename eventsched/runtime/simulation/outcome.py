@@ -103,7 +103,7 @@ class SimulationOutcome:
             stream=log.stream,
             log_head=log.head_hash.hex(),
             bytes_per_pod=usage.bytes_per_pod,
-            node_bytes=usage.nodes,
+            node_bytes=usage.node_bytes,
             resumed=counters.resumed,
             parked=sum(_is_parked(state.pods[uid]) for uid in waiting),
             stopped=_stopped(simulation),

@@ -19,7 +19,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE, Level, RecordKind
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.explain.record_text import describe_with_pod, pod_of
-from eventsched.logs.narration import Narrator
+from eventsched.process_log.narration import Narrator
 from eventsched.web.record_counters import RecordCounters
 
 ROOT = Path(__file__).resolve().parents[3]

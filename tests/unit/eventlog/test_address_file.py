@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.address_file import AddressFile, for_login, last_read
-from eventsched.eventlog.log_errors import LoginRefusedError, UnavailableError
+from eventsched.eventlog.log_errors import LoginRefusedError
 
 OLD, NEW = "postgresql://me:old@db/log", "postgresql://me:new@db/log"
 REFUSED = LoginRefusedError("db", "password authentication failed", "correct the address")

@@ -7,13 +7,9 @@ import pytest
 from psycopg import pq
 from sqlalchemy.exc import DBAPIError
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.chain import Term
-from eventsched.eventlog.log_errors import (
-    ConflictError,
-    FencedError,
-    UnavailableError,
-    UnknownOutcomeError,
-)
+from eventsched.eventlog.log_errors import ConflictError, FencedError, UnknownOutcomeError
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
 

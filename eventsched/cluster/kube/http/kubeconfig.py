@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from eventsched.cluster.kube.http.connection_settings import ConnectionSettings
 from eventsched.domain.errors import InputError
-from eventsched.logs.masking import masked
+from eventsched.process_log.masking import masked
 
 _SERVER, _USER = "clusters.cluster", "users.user"
 

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import structlog
 
 from eventsched.domain.errors import InputError
-from eventsched.logs.masking import masked_value
+from eventsched.process_log.masking import masked_value
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("auto", "json", "text")

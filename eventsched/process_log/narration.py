@@ -18,7 +18,7 @@ from eventsched.domain.records import Outcome, Record
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE, Level
 from eventsched.domain.units import SECOND
-from eventsched.logs import output
+from eventsched.process_log import output
 
 MAX_LINES_PER_SECOND = 100
 """Lines of one kind that are logged at most for one second of the records' own time."""
