@@ -146,6 +146,6 @@ class ConsultingWorld(World):
         self.extenders.reliable = True
 
     def _is_done(self, process: Process) -> bool:
-        pods = process.leader.engine.state.pods.values()
-        refused = any(pod.queue and EXTENDER in pod.rejectors for pod in pods)
-        return super()._is_done(process) and not refused
+        state = process.leader.engine.state
+        refused = any(pod.queue and EXTENDER in pod.rejectors for pod in state.pods.values())
+        return super()._is_done(process) and not refused and state.consultation is None

@@ -192,8 +192,11 @@ class ServingWorld(World):
             else:
                 self.refused[uid] = question.version
         elif asked.verb == PRIORITIZE:
-            best = max(reply.scores, default=(0, asked.nodes))[1]
-            choice = Random(f"{uid} {self.steps}").choice(rows_of(best).tolist())
+            best = rows_of(max(reply.scores, default=(0, asked.nodes))[1]).tolist()
+            if not best:
+                self.counts["all nodes gone"] += 1
+                return
+            choice = Random(f"{uid} {self.steps}").choice(best)
             self._ask(uid, ExtenderRequest(BIND, uid, node=names[choice]))
 
     # --- the end --------------------------------------------------------------------------

@@ -39,6 +39,8 @@ class ExtenderCallTracker:
     def __init__(self, state: SchedulerState) -> None:
         self._state = state
         self._call: CallExtender | None = None
+        self._asked: ExtenderAsked | None = None
+        """The question of that call."""
 
     def on_records(self, logged: Sequence[LogEntry]) -> None:
         """Does nothing: the state has everything that is needed."""
@@ -64,7 +66,7 @@ class ExtenderCallTracker:
     def answered(self, answer: ExtenderReply) -> Iterator[Action]:
         """The extender has answered, or has failed."""
         question = self._question
-        if question is not None and answer.request is self._call:
+        if question is not None and self.awaits(answer.request):
             self._call = None
             yield outcome(question, answer, self._state.nodes.names)
 
@@ -73,8 +75,9 @@ class ExtenderCallTracker:
         return request if self.awaits(request) else None
 
     def awaits(self, request: CallExtender) -> bool:
-        """Whether the call is still open."""
-        return self._question is not None and request is self._call
+        """Whether the call is still open: its pod may be gone, and another pod may ask by now."""
+        is_open = self._asked is not None and self._question is self._asked
+        return is_open and request is self._call
 
     @property
     def _question(self) -> ExtenderAsked | None:
@@ -84,6 +87,7 @@ class ExtenderCallTracker:
     def _new_call(self, question: ExtenderAsked) -> CallExtender:
         pod, names = self._state.pods[question.uid].pod, self._state.nodes.names
         rows = () if question.verb == PREEMPT else rows_of(question.nodes).tolist()
+        self._asked = question
         self._call = CallExtender(
             uid=question.uid,
             namespace=pod.namespace,

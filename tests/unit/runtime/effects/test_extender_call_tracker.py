@@ -5,9 +5,17 @@ from typing import Any
 import pytest
 
 from eventsched.cluster.messages import CallExtender, ExtenderReply
-from eventsched.domain.records import ExtenderAnswered, ExtenderAsked, Victims
+from eventsched.domain import records
+from eventsched.domain.records import Consult, ExtenderAnswered, ExtenderAsked, Victims
 from eventsched.domain.records.extender_records import FILTER, PREEMPT, PRIORITIZE
-from eventsched.runtime.effects.extender_call_tracker import MAX_REASON_LENGTH, MAX_REASONS, outcome
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.runtime.effects.extender_call_tracker import (
+    MAX_REASON_LENGTH,
+    MAX_REASONS,
+    ExtenderCallTracker,
+    outcome,
+)
+from tests.builders import make_node, make_pod
 
 NAMES = [f"n{number}" for number in range(300)]
 
@@ -86,3 +94,29 @@ def test_preempt() -> None:
         victims={"n1": kept},
         remark="it names nodes that it was not asked about: n9",
     )
+
+
+def test_an_answer_about_a_deleted_pod_is_not_used_for_the_next() -> None:
+    """The question of another pod can be open by the time of the answer."""
+    state = SchedulerState()
+    tracker = ExtenderCallTracker(state)
+    state.apply(records.NodeAdded(node=make_node("n0")), 0)
+    state.apply(records.PodAdded(pod=make_pod("p1")), 0)
+    state.apply(records.PodAdded(pod=make_pod("p2")), 0)
+    state.apply(asked_about("p1"), 0)
+    [call] = tracker.committed(Consult(uid="p1", attempt=1, decision=3))
+    assert isinstance(call, CallExtender)
+    state.apply(records.PodDeleted(uid="p1"), 0)
+    state.apply(asked_about("p2"), 0)
+    assert not tracker.awaits(call)
+    assert tracker.unanswered(call) is None
+    assert list(tracker.answered(ExtenderReply(call, passed=("n0",)))) == []
+    [call] = tracker.committed(Consult(uid="p2", attempt=1, decision=5))
+    assert isinstance(call, CallExtender)
+    [answer] = tracker.answered(ExtenderReply(call, passed=("n0",)))
+    assert isinstance(answer, ExtenderAnswered)
+    assert answer.uid == "p2"
+
+
+def asked_about(uid: str) -> ExtenderAsked:
+    return ExtenderAsked(uid=uid, attempt=1, extender=0, name="http://x", verb=FILTER, nodes="0")
