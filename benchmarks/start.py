@@ -79,7 +79,8 @@ def _written(url: str, options: argparse.Namespace) -> dict[str, Any]:
                 snapshot = followed_stream.snapshot()
                 longest = max(longest, time.perf_counter() - began)
                 log.store_snapshot(snapshot)
-                followed_stream.snapshot_stored(snapshot.position, len(snapshot.body))
+                followed_stream.snapshot_begun(snapshot.position)
+                followed_stream.snapshot_size = len(snapshot.body)
                 snapshots += 1
     return {
         "records": followed_stream.head.next,
@@ -98,7 +99,7 @@ def _read(url: str, newest: int) -> dict[str, float]:
         if snapshot is not None:
             stream_state = followed_stream.load_snapshot(snapshot)
             assert stream_state is not None
-            followed_stream.begin(stream_state, len(snapshot.body))
+            followed_stream.begin(stream_state)
         loaded = time.perf_counter() - began
         while batches := tail.poll(followed_stream.head, _AT_ONCE):
             for batch in batches:

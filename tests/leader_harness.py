@@ -30,6 +30,7 @@ from eventsched.runtime.leader.leader_messages import (
     Committed,
     Message,
     Request,
+    Tick,
 )
 from eventsched.runtime.leader.limits import Limits
 from tests.builders import SECOND, engine_of, make_node, make_pod
@@ -82,6 +83,14 @@ class LeaderHarness:
         [append] = [request for request in requests if isinstance(request, Append)]
         self.batches.append(append.batch)
         return self.send(Committed(), after)
+
+    def complete_snapshot(self) -> list[Request]:
+        """Turns of the leader until a snapshot that it makes is complete. Returns their
+        requests."""
+        requests: list[Request] = []
+        while (wake_at := self.leader.wake_at) is not None and wake_at <= NOW:
+            requests += self.send(Tick())
+        return requests
 
     def commit_all(self, requests: list[Request]) -> list[Request]:
         """Commits batches until there are none. Returns the other requests."""

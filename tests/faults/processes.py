@@ -31,7 +31,7 @@ def standing_by(
         snapshot = rng.choice(snapshots)
         stream_state = followed_stream.load_snapshot(snapshot)
         assert stream_state is not None, "a snapshot does not match its position"
-        followed_stream.begin(stream_state, len(snapshot.body))
+        followed_stream.begin(stream_state)
     elif kind != "warm":
         return followed_stream, "cold"
     ahead = [batch for batch in database.batches if batch.first >= followed_stream.head.next]

@@ -55,7 +55,7 @@ class Stage(World):
             followed_stream = self._make_followed_stream()
             stream_state = followed_stream.load_snapshot(stored)
             assert stream_state is not None
-            followed_stream.begin(stream_state, len(stored.body))
+            followed_stream.begin(stream_state)
         self._followed_streams[name] = followed_stream
 
     def gap(self, process: Process, resource: str) -> None:

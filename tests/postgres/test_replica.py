@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import zlib
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -66,6 +67,7 @@ def test_the_next_one_goes_on_from_a_snapshot(database: str) -> None:
     found = Reader(database, STREAM).snapshot()
     assert found is not None
     assert found.position >= 20
+    assert zlib.decompress(found.body).startswith(b"{"), "compressed: appends wait while it is sent"
     before = len(kinds(database))
     scene = play(database, second)
     assert scene.ears.positions[0] == before

@@ -1,7 +1,5 @@
 """The dialogue of an attempt with the extenders."""
 
-from typing import Any
-
 from eventsched.domain.records import ExtenderAnswered, ExtenderAsked
 
 
@@ -34,7 +32,3 @@ class Consultation:
             (question.uid, question.attempt, question.extender, question.verb)
             == (answer.uid, answer.attempt, answer.extender, answer.verb)
         )
-
-    def summary(self) -> list[Any]:
-        """What the state's digest covers."""
-        return [self.asked, self.answered]

@@ -1,65 +1,131 @@
 """A state's digest: equal for two states that make the same decisions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eventsched.domain import objects
 from eventsched.domain.behaviours import Behaviour
+from eventsched.domain.state.snapshot import PodSnapshot, ReservationSnapshot, StateSnapshot
 
-if TYPE_CHECKING:
-    from eventsched.domain.state.scheduler_state import SchedulerState
+_KEYS_AT_ONCE = 1000
+
+
+class StateDigest:
+    """The digest of a snapshot's state, computed part by part. It covers nodes, other objects,
+    pods, queues, reservations and plugin memory, with their times. Positions, batches and caches
+    are left out: they may differ between a live run and its replay."""
+
+    def __init__(
+        self, snapshot: StateSnapshot, canonical: Callable[[Any], bytes] = objects.canonical
+    ) -> None:
+        """``canonical`` encodes each part; tests pass another one."""
+        self._snapshot, self._canonical = snapshot, canonical
+        self._hash = blake2b(digest_size=16)
+
+    def parts(self) -> Iterator[int]:
+        """Computes the digest. Yields the size in bytes of each part that it has done: a node, a
+        pod, another object. Call it once, and take all."""
+        for part in self._parts():
+            self._hash.update(part)
+            yield len(part)
+
+    @property
+    def value(self) -> str:
+        """32 hex digits, once all parts are done."""
+        return self._hash.hexdigest()
+
+    def _parts(self) -> Iterator[bytes]:
+        snapshot, canonical = self._snapshot, self._canonical
+        for _, node in snapshot.nodes:
+            yield canonical(node) + b"\n"
+        yield from self._registered()
+        nominations, evictions = snapshot.preemptions.nominations, snapshot.preemptions.evictions
+        pods = {pod.pod.uid: pod for pod in snapshot.pods}
+        for uid in sorted(pods):
+            summary = _pod_summary(pods[uid], snapshot.reservations.get(uid))
+            nominated, eviction = nominations.get(uid, ""), evictions.get(uid)
+            if nominated or eviction:
+                summary += [nominated, eviction]
+            yield canonical(summary) + b"\n"
+        queued = [(pod.order, uid) for uid, pod in pods.items() if pod.queue is not None]
+        yield canonical([uid for _, uid in sorted(queued)])
+        for part in _optional_parts(snapshot):
+            if part:
+                yield canonical(part)
+        yield from self._memory()
+
+    def _registered(self) -> Iterator[bytes]:
+        """The list of all other objects, in the order of their bytes."""
+        encoded = []
+        for item in self._snapshot.registry:
+            encoded.append(self._canonical([type(item).__name__, item]))
+            yield b""
+        if encoded:
+            yield b"[" + b",".join(sorted(encoded)) + b"]\n"
+
+    def _memory(self) -> Iterator[bytes]:
+        """The object of all plugins that remember something, by the plugin's name."""
+        before = b"{"
+        for plugin, memory in sorted(self._snapshot.memory.items()):
+            if memory:
+                yield before + self._canonical(plugin) + b":"
+                yield from self._entries(memory)
+                before = b","
+        yield b"{}" if before == b"{" else b"}"
+
+    def _entries(self, memory: dict[str, Any]) -> Iterator[bytes]:
+        keys, before = sorted(memory), b"{"
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            some = {key: memory[key] for key in keys[first : first + _KEYS_AT_ONCE]}
+            yield before + self._canonical(some)[1:-1]
+            before = b","
+        yield b"}"
 
 
 def digest_of(
-    state: "SchedulerState", canonical: Callable[[Any], bytes] = objects.canonical
+    snapshot: StateSnapshot, canonical: Callable[[Any], bytes] = objects.canonical
 ) -> str:
-    """32 hex digits over nodes, other objects, pods, queues, reservations and plugin memory, with
-    their times. Positions, batches and caches are left out: they may differ between a live run and
-    its replay. ``canonical`` encodes each part; tests pass another one."""
-    digest = blake2b(digest_size=16)
-    for node in state.nodes.nodes:
-        digest.update(canonical(node) + b"\n")
-    registered = [[type(item).__name__, item] for item in state.registry.everything()]
-    if registered:
-        digest.update(canonical(sorted(registered, key=canonical)) + b"\n")
-    for uid in sorted(state.pods):
-        digest.update(canonical(_pod_summary(state, uid)) + b"\n")
-    queued = [(pod.order, uid) for uid, pod in state.pods.items() if pod.queue is not None]
-    digest.update(canonical([uid for _, uid in sorted(queued)]))
-    for part in _optional_parts(state):
-        if part:
-            digest.update(canonical(part))
-    digest.update(canonical({plugin: memory for plugin, memory in state.memory.items() if memory}))
-    return digest.hexdigest()
+    """The digest of a snapshot's state, 32 hex digits; see ``StateDigest``."""
+    digest = StateDigest(snapshot, canonical)
+    for _ in digest.parts():
+        pass
+    return digest.value
 
 
-def _optional_parts(state: "SchedulerState") -> list[Any]:
-    """Parts that the digest leaves out while they are empty."""
-    topologies = state.topologies.summary()
-    reuses_rows = Behaviour.REUSES_ROWS in state.flags
-    return [
-        state.next_start,
-        state.consultation and state.consultation.summary(),
-        state.overruns,
-        state.serves,
-        state.work_budget and {"workBudget": state.work_budget},
-        state.nodes.samples.held(),
-        topologies and {"topologies": topologies},
-        reuses_rows and state.nodes.free_rows and {"freeRows": list(state.nodes.free_rows.items())},
-    ]
-
-
-def _pod_summary(state: "SchedulerState", uid: str) -> list[Any]:
-    pod, reservation = state.pods[uid], state.reservations.get(uid)
+def _pod_summary(pod: PodSnapshot, reservation: ReservationSnapshot | None) -> list[Any]:
     return [
         pod.pod, pod.row, pod.booking_order, pod.bound, pod.queue, pod.since, pod.entered,
         pod.until, pod.attempts, pod.failures, pod.errors, pod.rejectors, pod.pending,
-        reservation and reservation.summary(),
-        *_preemption_summary(state, uid),
+        reservation and _reservation_summary(reservation),
     ]  # fmt: skip
 
 
-def _preemption_summary(state: "SchedulerState", uid: str) -> list[Any]:
-    nominated, eviction = state.preemptions.node(uid), state.preemptions.evicting.get(uid)
-    return [nominated, eviction] if nominated or eviction else []
+def _reservation_summary(reservation: ReservationSnapshot) -> list[Any]:
+    summary = [
+        reservation.node, reservation.attempt, reservation.carry, reservation.waits,
+        reservation.intended,
+    ]  # fmt: skip
+    if reservation.preparing:
+        return [*summary, reservation.preparing, reservation.writes]
+    return summary
+
+
+def _optional_parts(snapshot: StateSnapshot) -> list[Any]:
+    """Parts that the digest leaves out while they are empty."""
+    topologies = {
+        name: [report.current, report.is_settled, report.uncovered]
+        for name, report in snapshot.topologies.items()
+    }
+    consultation = snapshot.consultation
+    reuses_rows = Behaviour.REUSES_ROWS in snapshot.flags
+    return [
+        snapshot.next_start,
+        consultation and [consultation.asked, consultation.answered],
+        snapshot.overruns,
+        snapshot.serves,
+        snapshot.work_budget and {"workBudget": snapshot.work_budget},
+        snapshot.samples,
+        topologies and {"topologies": topologies},
+        reuses_rows and snapshot.free_rows and {"freeRows": snapshot.free_rows},
+    ]

@@ -8,7 +8,6 @@ node if the fingerprint is theirs; otherwise the last object that covered its po
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from eventsched.domain.int64 import INT64_MAX
 from eventsched.domain.objects import CPU, MEMORY, Pod, PodSpec, Resources
@@ -133,13 +132,6 @@ class Topologies:
     def all(self) -> Mapping[str, ZoneReport]:
         """All reports by node."""
         return self._reports
-
-    def summary(self) -> dict[str, Any]:
-        """What the state's digest covers."""
-        return {
-            name: [report.current, report.is_settled, report.uncovered]
-            for name, report in self._reports.items()
-        }
 
 
 def no_topologies() -> Topologies:

@@ -65,8 +65,3 @@ class Reservation:
     def open_writes(self) -> list[Write]:
         """The distinct changes to the cluster that have no outcome yet."""
         return list(dict.fromkeys(write for writes in self.writes.values() for write in writes))
-
-    def summary(self) -> list[Any]:
-        """What the state's digest covers."""
-        summary = [self.node, self.attempt, self.carry, self.waits, self.intended]
-        return [*summary, self.preparing, self.writes] if self.preparing else summary

@@ -22,6 +22,7 @@ from eventsched.domain.state.pod_places import PodPlaces
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.preemptions import Eviction, Preemptions
 from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.snapshot import copied
 
 __all__ = ["PodState", "SchedulerState"]
 
@@ -359,4 +360,4 @@ class SchedulerState(PodPlaces):
 
     def digest(self) -> str:
         """32 hex digits, equal for states that make the same decisions; see ``digest_of``."""
-        return digest_of(self)
+        return digest_of(copied(self))

@@ -57,7 +57,7 @@ class OpenDecisions:
 
     def snapshot(self) -> OpenDecisionsSnapshot:
         """The names, for ``restore``."""
-        return OpenDecisionsSnapshot(self._token, self.intents, self.evictions)
+        return OpenDecisionsSnapshot(self._token, dict(self.intents), dict(self.evictions))
 
     def restore(self, snapshot: OpenDecisionsSnapshot) -> None:
         """Loads a snapshot."""

@@ -5,6 +5,7 @@ snapshot of it replaces the records before it, so that a restart need not begin 
 record.
 """
 
+import zlib
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -13,14 +14,14 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredRecord, StoredSnapshot
-from eventsched.runtime.effects.decision_names import OpenDecisions, OpenDecisionsSnapshot
-from eventsched.runtime.effects.event_drafts import Draft, EventDrafter, EventDrafterSnapshot
+from eventsched.runtime.effects.decision_names import OpenDecisions
+from eventsched.runtime.effects.event_drafts import Draft, EventDrafter
+from eventsched.runtime.leader.snapshot_encoder import SnapshotEncoder, StreamStateSnapshot
 from eventsched.runtime.snapshot_policy import (
     APPLY_SECONDS,
     BYTE_SECONDS,
     apply_seconds,
     is_readable,
-    label,
 )
 from eventsched.scheduling.engine import Engine
 
@@ -31,6 +32,7 @@ _UNUSABLE = (
     ValueError,
     OverflowError,
     RecursionError,
+    zlib.error,
 )
 """What loading a snapshot raises that is damaged, or whose parts do not fit each other."""
 
@@ -42,15 +44,6 @@ class BatchMark(msgspec.Struct, frozen=True):
 
     seen: dict[str, int] = {}
     reported: int = 0
-
-
-class StreamStateSnapshot(msgspec.Struct):
-    """A snapshot's body."""
-
-    engine: msgspec.Raw
-    decisions: OpenDecisionsSnapshot
-    drafter: EventDrafterSnapshot
-    drafts: list[Draft]
 
 
 _mark_decoder = msgspec.json.Decoder(BatchMark | None)
@@ -85,18 +78,16 @@ class FollowedStream:
         stream_state = StreamState(self._make_engine(), self.stream)
         return stream_state if stream_state.restore(snapshot) else None
 
-    def begin(self, stream_state: "StreamState", size: int) -> None:
-        """Begins with a loaded snapshot of ``size`` bytes. Call before anything is followed."""
+    def begin(self, stream_state: "StreamState") -> None:
+        """Begins with a loaded snapshot. Call before anything is followed."""
         self.stream_state = stream_state
-        self.snapshot_stored(stream_state.head.next, size)
+        self.snapshot_begun(stream_state.head.next)
+        self.snapshot_size = stream_state.loaded_size
 
-    def snapshot_stored(self, position: int, size: int) -> None:
-        """Notes that a snapshot of this position and size is stored."""
-        self.snapshot_position, self.snapshot_size, self.seconds_since_snapshot = (
-            position,
-            size,
-            0.0,
-        )
+    def snapshot_begun(self, position: int) -> None:
+        """Notes that a snapshot of this position is being made. ``snapshot_size`` stays that of
+        the one before until this one is complete."""
+        self.snapshot_position, self.seconds_since_snapshot = position, 0.0
 
     def count_records(self, records: int, size: int) -> None:
         """Adds records to the estimate of what follows the newest snapshot."""
@@ -140,11 +131,13 @@ class FollowedStream:
         The stream is to be followed again from its first record."""
         self.history_lost = self.history_lost or self.stream_state.head.next > 0
         self.stream_state = StreamState(self._make_engine(), self.stream)
-        self.snapshot_stored(0, 0)
+        self.snapshot_begun(0)
+        self.snapshot_size = 0
 
     def snapshot(self) -> StoredSnapshot:
         """A snapshot of what was followed, for ``load_snapshot``."""
-        return self.stream_state.snapshot(self.stream_state.head, self.stream_state.drafts)
+        stream_state = self.stream_state
+        return stream_state.snapshot(stream_state.head, stream_state.drafts).finish()
 
 
 class StreamState:
@@ -157,6 +150,8 @@ class StreamState:
         self.head = Head(0, chain.genesis(stream))
         self.decisions = OpenDecisions(stream)
         self.drafts: list[Draft] = []
+        self.loaded_size = 0
+        """Bytes of the snapshot that this was loaded from."""
         self._drafter = EventDrafter(engine.state, self.decisions)
 
     def follow(self, records: Iterable[StoredRecord], head: Head, mark: bytes) -> None:
@@ -187,34 +182,31 @@ class StreamState:
         self.decisions.on_record(logged)
         return drafts
 
-    def snapshot(self, head: Head, drafts: Iterable[Draft]) -> StoredSnapshot:
-        """A snapshot of the present state. ``head`` is the stream's head once all records are
-        committed, and ``drafts`` are the Events that are not reported by then."""
-        body = StreamStateSnapshot(
-            engine=msgspec.Raw(self.engine.snapshot()),
-            decisions=self.decisions.snapshot(),
-            drafter=self._drafter.snapshot(),
-            drafts=list(drafts),
-        )
-        return StoredSnapshot(
-            position=head.next,
-            hash=head.hash,
-            digest=self.engine.state.digest(),
-            version=label(),
-            body=msgspec.json.encode(body),
+    def snapshot(self, head: Head, drafts: Iterable[Draft]) -> SnapshotEncoder:
+        """A snapshot of the present state, to be encoded. ``head`` is the stream's head once all
+        records are committed, and ``drafts`` are the Events that are not reported by then."""
+        return SnapshotEncoder(
+            head,
+            self.engine.state,
+            self.decisions.snapshot(),
+            self._drafter.snapshot(),
+            list(drafts),
         )
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
-        """Loads a snapshot into a new state. False if it has another format or its digest does not
-        match; the state must not be used then."""
+        """Loads a snapshot, which may be compressed (zlib), into a new state. False if it has
+        another format or its digest does not match; the state must not be used then."""
         if not is_readable(snapshot.version):
             return False
         try:
-            body = msgspec.json.decode(snapshot.body, type=StreamStateSnapshot)
+            plain = snapshot.body
+            if not plain.startswith(b"{"):  # release 0.1 did not compress it
+                plain = zlib.decompress(plain)
+            body = msgspec.json.decode(plain, type=StreamStateSnapshot)
             self.engine.restore(bytes(body.engine), snapshot.position)
         except _UNUSABLE:
             return False
-        self.head = Head(snapshot.position, snapshot.hash)
+        self.head, self.loaded_size = Head(snapshot.position, snapshot.hash), len(plain)
         self.decisions.restore(body.decisions)
         self._drafter.restore(body.drafter)
         self.drafts = body.drafts

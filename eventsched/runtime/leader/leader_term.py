@@ -17,7 +17,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.units import SECOND
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head, SealedBatch
-from eventsched.eventlog.port import StoredSnapshot, continues
+from eventsched.eventlog.port import continues
 from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.effects.tracker import Action
@@ -32,6 +32,7 @@ from eventsched.runtime.leader.leader_messages import (
     StoreSnapshot,
 )
 from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.leader.snapshot_encoder import SnapshotEncoder
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.divergences import divergences
 from eventsched.runtime.reconciliation.etcd_restore import EtcdRestoreDetector, unbound
@@ -76,7 +77,8 @@ class LeaderTerm:
         self._batch_builder = self._new_batch_builder()
         self._under_way: tuple[SealedBatch, BatchWithEffects] | None = None
         self._uncommitted_records: deque[LogEntry] = deque()
-        self._snapshot: StoredSnapshot | None = None
+        self._snapshot: SnapshotEncoder | None = None
+        """The snapshot that is being made, or whose last records are not known to be committed."""
         self._renew_at: int | None = clock.now + HEARTBEAT
         """When the next ``Renew`` is due; None while one is under way."""
         self.trackers = self._new_trackers()
@@ -119,6 +121,8 @@ class LeaderTerm:
     def due_times(self) -> list[int | None]:
         """When (µs) timers of the engine, the open batch and the heartbeat are due."""
         times = [self._engine.due, self._engine.flush_due]
+        if self._snapshot is not None and self._snapshot.complete is None:
+            times.append(self._clock.now)
         if self._under_way is None:
             times += [self._batch_builder.due, self._renew_at]
         return times
@@ -187,6 +191,7 @@ class LeaderTerm:
         if self._under_way is None and self._batch_builder.is_due(now):
             self._append()
         self._heartbeat()
+        self._advance_snapshot()
         self._requests += self.trackers.outbox.next_requests()
 
     def _heartbeat(self) -> None:
@@ -202,24 +207,34 @@ class LeaderTerm:
             self._under_way = sealed, closed
             self._requests.append(Append(sealed))
             self._followed_stream.count_records(sealed.count, len(sealed.body))
-            self._snapshot = self._snapshot_when_due(sealed.head)
+            self._begin_snapshot_when_due(sealed.head)
 
     def _batch_mark(self) -> bytes:
         reported = self.trackers.outbox.done_before(self._head.next)
         return msgspec.json.encode(BatchMark(self._seen.upto, reported))
 
-    def _snapshot_when_due(self, head: Head) -> StoredSnapshot | None:
-        """A snapshot, if one is due and the batch under way holds all records. It becomes valid
-        once that batch is committed."""
+    # --- snapshots ------------------------------------------------------------------------
+
+    def _begin_snapshot_when_due(self, head: Head) -> None:
+        """Begins a snapshot, if one is due and the batch under way holds all records."""
         every = self._limits.snapshot_every
-        if every is None or len(self._batch_builder):
-            return None
-        # Making it takes a while, and pods wait meanwhile.
-        if self._followed_stream.due(head, every) < (1 if self._engine.idle else 2):
-            return None
-        snapshot = self._stream_state.snapshot(head, self.trackers.outbox.open)
-        self._followed_stream.snapshot_stored(head.next, len(snapshot.body))
-        return snapshot
+        if every is None or len(self._batch_builder) or self._snapshot is not None:
+            return
+        # It takes processor time that pods could use.
+        if self._followed_stream.due(head, every) >= (1 if self._engine.idle else 2):
+            self._snapshot = self._stream_state.snapshot(head, self.trackers.outbox.open)
+            self._followed_stream.snapshot_begun(head.next)
+
+    def _advance_snapshot(self) -> None:
+        """Continues the snapshot that is being made. Stores it when it is complete and all its
+        records are committed."""
+        if self._snapshot is None:
+            return
+        complete = self._snapshot.advance()
+        if complete is not None and complete.position <= self._head.next:
+            self._requests.append(StoreSnapshot(self.term, complete))
+            self._followed_stream.snapshot_size = len(complete.body)
+            self._snapshot = None
 
     # --- answers of the database ----------------------------------------------------------
 
@@ -232,9 +247,6 @@ class LeaderTerm:
             self._renew_at = self._clock.now + HEARTBEAT
         effects = (effect for effect, _ in closed.effects)
         self._do(self.trackers.committed(effects, self._head.next))
-        if self._snapshot is not None:
-            self._requests.append(StoreSnapshot(self.term, self._snapshot))
-            self._snapshot = None
         if self._on_committed is not None:
             self._on_committed([self._uncommitted_records.popleft() for _ in range(sealed.count)])
 

@@ -125,7 +125,7 @@ class Follower:
             # With many pods this takes seconds; probes must be answered meanwhile.
             stream_state = await asyncio.to_thread(self._followed_stream.load_snapshot, snapshot)
             if stream_state is not None:
-                self._followed_stream.begin(stream_state, len(snapshot.body))
+                self._followed_stream.begin(stream_state)
                 logger.info("begun with a snapshot", seq=snapshot.position)
                 break
             logger.info(

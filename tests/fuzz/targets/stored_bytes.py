@@ -106,7 +106,7 @@ def _vectors(body: bytes, base: int | None) -> None:
 @lru_cache(maxsize=1)
 def _valid_snapshot() -> Any:
     stream_state = StreamState(extender_requests._engine(), "s")
-    snapshot = stream_state.snapshot(stream_state.head, ())
+    snapshot = stream_state.snapshot(stream_state.head, ()).finish()
     return {
         "digest": snapshot.digest,
         "version": snapshot.version,

@@ -97,7 +97,7 @@ def test_records_that_are_nested_too_deeply_are_damaged() -> None:
 )
 def test_a_snapshot_that_does_not_fit_together_is_not_used(field: str, value: Any) -> None:
     stream_state = StreamState(engine_of(), "s")
-    snapshot = stream_state.snapshot(stream_state.head, ())
+    snapshot = stream_state.snapshot(stream_state.head, ()).finish()
     body = msgspec.json.decode(snapshot.body)
     body["engine"][field] = msgspec.Raw(value.encode()) if value is NESTED else value
     changed = StoredSnapshot(0, b"", snapshot.digest, label(), msgspec.json.encode(body))

@@ -29,8 +29,9 @@ def stored_snapshots(harness: LeaderHarness, updates: int) -> Iterator[tuple[int
         requests = harness.send(NodeSeen(large(number), 100 + number))
         while any(isinstance(each, Append) for each in requests):
             requests = harness.commit(requests)
+            others = [*requests, *harness.complete_snapshot()]
             yield from (
-                (number, each.snapshot) for each in requests if isinstance(each, StoreSnapshot)
+                (number, each.snapshot) for each in others if isinstance(each, StoreSnapshot)
             )
 
 
@@ -53,7 +54,7 @@ def test_records_that_a_standby_has_followed_count_for_the_next_snapshot() -> No
     first.commit_all(first.lead(make_node()))
     assert list(stored_snapshots(first, 40)) == []
     second = LeaderHarness(first, snapshot_every=10_000)
-    others = second.commit_all(second.lead(large(39)))
+    others = [*second.commit_all(second.lead(large(39))), *second.complete_snapshot()]
     assert [each for each in others if isinstance(each, StoreSnapshot)], "no snapshot was made"
 
 
@@ -72,7 +73,8 @@ def test_a_large_state_is_stored_less_often() -> None:
         0, round(snapshot_policy.APPLY_SECONDS / snapshot_policy.BYTE_SECONDS)
     )
     assert followed_stream.due(Head(0, b""), 10**9) == pytest.approx(2)
-    followed_stream.snapshot_stored(0, 100 * MB)
+    followed_stream.snapshot_begun(0)
+    followed_stream.snapshot_size = 100 * MB
     assert followed_stream.seconds_since_snapshot == 0
     followed_stream.count_records(0, 100 * MB)
     assert followed_stream.due(Head(0, b""), 10**9) == pytest.approx(2)

@@ -256,7 +256,7 @@ def test_each_fold_of_the_log_drafts_the_same() -> None:
     first = StreamState(engine_of(NodeResourcesFit(), DefaultPreemption()), "main")
     first.follow(harness.stored, Head(at, b"h"), b"null")
     second = StreamState(engine_of(NodeResourcesFit(), DefaultPreemption()), "main")
-    assert second.restore(first.snapshot(first.head, first.drafts))
+    assert second.restore(first.snapshot(first.head, first.drafts).finish())
     harness.see(records.EvictionSucceeded(uid="p1"))
     for stream_state in (first, second):
         stream_state.follow(

@@ -1,5 +1,6 @@
 """A leader that begins with what it knows: a standby that has followed the log, a snapshot."""
 
+import zlib
 from typing import Any
 
 import pytest
@@ -68,8 +69,12 @@ def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
     followed_stream = new_followed_stream()
     stream_state = followed_stream.load_snapshot(kept.snapshot)
     assert stream_state is not None
-    followed_stream.begin(stream_state, len(kept.snapshot.body))
+    followed_stream.begin(stream_state)
     assert followed_stream.stream_state.engine.state.digest() == kept.snapshot.digest
+    compressed = kept.snapshot._replace(body=zlib.compress(kept.snapshot.body))
+    from_compressed = new_followed_stream().load_snapshot(compressed)
+    assert from_compressed is not None
+    assert from_compressed.loaded_size == stream_state.loaded_size == len(kept.snapshot.body)
     after = LeaderHarness(harness, followed_stream=followed_stream)
     assert list(after.acquired.records) == []
     assert after.commit(after.lead(make_node(), make_pod())) == [BIND]
@@ -77,8 +82,14 @@ def test_a_snapshot_is_stored_once_its_batch_is_committed() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"digest": "0" * 32}, {"version": "0"}, {"body": b"{}"}, {"body": b"no JSON"}],
-    ids=["another state", "another version", "another form", "no form"],
+    [
+        {"digest": "0" * 32},
+        {"version": "0"},
+        {"body": b"{}"},
+        {"body": b"no JSON"},
+        {"body": zlib.compress(b"no JSON")},
+    ],
+    ids=["another state", "another version", "another form", "no form", "compressed, no form"],
 )
 def test_a_snapshot_with_a_wrong_digest_is_not_used(change: dict[str, Any]) -> None:
     """The log is read from its beginning then."""
