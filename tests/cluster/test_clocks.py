@@ -1,6 +1,5 @@
 """Wrong clocks: leases and the log depend on elapsed time, not on the time of day."""
 
-import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,40 +10,12 @@ from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.harness.pods import Pods
-from tests.cluster.harness.scheduler import ROOT, Schedulers
+from tests.cluster.harness.scheduler import Schedulers
+from tests.cluster.harness.wall_clock import WallClock
 
 HOUR = 3600
 MINUTE = 60_000_000
 """In µs."""
-SHIFTED = """
-import os
-import time
-
-def shift():
-    with open(os.environ["EVENTSCHED_TESTS_CLOCK"]) as file:
-        return int(file.read())
-
-seconds, nanoseconds = time.time, time.time_ns
-time.time = lambda: seconds() + shift()
-time.time_ns = lambda: nanoseconds() + shift() * 10**9
-"""
-
-
-class WallClock:
-    """That of a Python process with this environment, ahead of the machine's."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(SHIFTED)
-        self._file = folder / "seconds"
-        path = os.pathsep.join((str(folder), str(ROOT)))
-        self.environment = {"PYTHONPATH": path, "EVENTSCHED_TESTS_CLOCK": str(self._file)}
-
-    def jump(self, seconds: int) -> None:
-        """It is ahead by so much from now on."""
-        new = self._file.with_suffix(".new")
-        new.write_text(str(seconds))
-        new.replace(self._file)
 
 
 @pytest.mark.row(16)
