@@ -25,15 +25,21 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first one (0)")
     parser.add_argument("--lossy", action="store_true", help="failovers that lose batches")
     parser.add_argument("--mutant", choices=sorted(MUTANTS), default="", help="remove a rule")
+    parser.add_argument("--world", choices=[*campaign.WORLDS, "all"], default="plain")
     args = parser.parse_args()
+    worlds = list(campaign.WORLDS) if args.world == "all" else [args.world]
+    return max(_run(world, args) for world in worlds)
 
+
+def _run(world: str, args: argparse.Namespace) -> int:
+    """Runs the seeds in one world; returns 1 after a violation."""
     began = time.monotonic()
     end = args.first + args.seeds
     chunks = [range(at, min(at + CHUNK, end)) for at in range(args.first, end, CHUNK)]
     counts: Counter[str] = Counter()
     violations: list[str] = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        work = partial(campaign.run, lossy=args.lossy, mutant=args.mutant)
+        work = partial(campaign.run, lossy=args.lossy, mutant=args.mutant, world=world)
         for outcome in pool.map(work, chunks):
             counts.update(outcome.counts)
             violations += outcome.violations
@@ -43,7 +49,7 @@ def main() -> int:
         print(violation)
     took = time.monotonic() - began
     kind = "with failovers" if args.lossy else "clean"
-    print(f"{args.seeds} seeds {kind} in {took:.1f} s: {len(violations)} with a violation")
+    print(f"{world}: {args.seeds} seeds {kind} in {took:.1f} s: {len(violations)} with a violation")
     return 1 if violations else 0
 
 

@@ -2,13 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
+from .consulting import ConsultingWorld
+from .extender_serving import ServingWorld
 from .invariants import ViolationError
 from .mutants import MUTANTS, NONE
+from .reloads import ReloadedWorld
+from .restores import RestoredWorld
+from .storage import StorageWorld
 from .world import World
 
 TWICE_EVERY = 20
+WORLDS: dict[str, type[World]] = {
+    "plain": World, "consulting": ConsultingWorld, "serving": ServingWorld,
+    "storage": StorageWorld, "reloads": ReloadedWorld, "restores": RestoredWorld,
+}  # fmt: skip
+"""Worlds by the name that ``--world`` takes. Mutants are of the plain one."""
 
 
 class Outcome(NamedTuple):
@@ -18,14 +29,16 @@ class Outcome(NamedTuple):
     violations: list[str]
 
 
-def command(seed: int, *, lossy: bool = False, mutant: str = "") -> str:
+def command(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "plain") -> str:
     """The command that repeats a seed."""
     options = (" --lossy" if lossy else "") + (f" --mutant {mutant}" if mutant else "")
-    return f"python -m tests.faults --from {seed} --seeds 1{options}"
+    return f"python -m tests.faults --world {world} --from {seed} --seeds 1{options}"
 
 
-def world_of(seed: int, *, lossy: bool = False, mutant: str = "") -> World:
+def world_of(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "plain") -> World:
     """A seed's world, before it is run."""
+    if world != "plain":
+        return WORLDS[world](seed, lossy=lossy)
     classes = MUTANTS[mutant] if mutant else NONE
     return World(
         seed,
@@ -36,20 +49,23 @@ def world_of(seed: int, *, lossy: bool = False, mutant: str = "") -> World:
     )
 
 
-def run(seeds: Iterable[int], *, lossy: bool = False, mutant: str = "") -> Outcome:
+def run(
+    seeds: Iterable[int], *, lossy: bool = False, mutant: str = "", world: str = "plain"
+) -> Outcome:
     """Runs seeds one after the other; a violation ends its seed only."""
     outcome = Outcome(Counter(), [])
     for seed in seeds:
-        world = world_of(seed, lossy=lossy, mutant=mutant)
+        made = partial(world_of, seed, lossy=lossy, mutant=mutant, world=world)
+        first = made()
         try:
-            world.run()
+            first.run()
             if seed % TWICE_EVERY == 0:
-                _compare(world, world_of(seed, lossy=lossy, mutant=mutant).run())
+                _compare(first, made().run())
                 outcome.counts["run twice"] += 1
         except ViolationError as violation:
-            repeat = command(seed, lossy=lossy, mutant=mutant)
+            repeat = command(seed, lossy=lossy, mutant=mutant, world=world)
             outcome.violations.append(f"{violation}\n    {repeat}")
-        outcome.counts.update(world.counts)
+        outcome.counts.update(first.counts)
     return outcome
 
 
