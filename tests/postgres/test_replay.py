@@ -479,7 +479,7 @@ def test_a_plugin_by_chance(database: str, taste: tuple[list[str], Path], replay
     )
     simulated(database, "nodes=3,pods=20,shape=tight,seed=2", *options, "--plugin", file)
     found = diverges_twice(replay, database, file)
-    assert found["what"].startswith("plugin Taste, raw score of node node-")
+    assert found["what"].startswith("plugin Taste, raw score of node node-"), found
     assert found["kind"] == "PodDecided"
     assert replay(database, "--verify", "--plugin", file)[2] == ""
     assert replay(database, "--plugin", file)[0] == 0, "what is applied is what is written"
