@@ -94,6 +94,7 @@ class RestoredWorld(World):
         self.api.restore(backup, raised=raised)
         for process in self.processes.values():
             process.gaps = dict.fromkeys(self.api.resources)
+            process.barrier = min(process.barrier, self.api.version)
         for flight in list(self.flights):
             if isinstance(flight.request, _DATABASE):
                 continue

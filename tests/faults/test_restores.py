@@ -31,6 +31,6 @@ def test_nothing_wrong_happens_when_a_cluster_is_restored() -> None:
 
 def test_pods_that_a_restore_unbinds_must_become_pending(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without that rule at the start of a term, they would never be scheduled again."""
-    monkeypatch.setattr(leader_term, "unbound", lambda *_: [])
+    monkeypatch.setattr(leader_term, "reverted", lambda *_: [])
     with pytest.raises(ViolationError, match="the log says"):
         run(20)

@@ -35,7 +35,7 @@ from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.leader.snapshot_encoder import SnapshotEncoder
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.divergences import divergences
-from eventsched.runtime.reconciliation.etcd_restore import EtcdRestoreDetector, unbound
+from eventsched.runtime.reconciliation.etcd_restore import EtcdRestoreDetector, reverted
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources
 
 HEARTBEAT = 2 * SECOND
@@ -160,7 +160,7 @@ class LeaderTerm:
             self.observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
         self.observe(takeover.term_record(self._state, self.term, self._opening))
         self._do(self._engine.unrecorded())
-        self._compare(unbound(self._state, listings), listings)
+        self._compare(reverted(self._state, listings), listings)
         if self.history_lost:
             self._void_all()
             self.observe(records.HistoryLost(timeline=self._timeline))

@@ -2,8 +2,8 @@
 etcd.
 
 What binds, answers and watches have shown is then no longer true, and resourceVersions may be given
-out again. So the term ends. The next one takes the cluster as it is. A pod that the log
-has on a node may be without a node in the cluster only at the beginning of a term.
+out again. So the term ends. The next one takes the cluster as it is. Only at the beginning of a
+term may a pod be without the node that the log has it on, or be deleted in the log alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,15 +53,16 @@ class EtcdRestoreDetector:
         return is_older or _has_lost_its_node(self._state, seen)
 
 
-def unbound(state: SchedulerState, listings: Iterable[Listing]) -> list[Stimulus]:
-    """The ends of pods that the log has on a node and the cluster on none, at the beginning of a
-    term. A pod never leaves its node, so the listed one is taken as a new pod and is scheduled
-    again."""
+def reverted(state: SchedulerState, listings: Iterable[Listing]) -> list[Stimulus]:
+    """The ends of pods that can be scheduled again, at the beginning of a term: the cluster has
+    them on no node, and the log has them on one, or is waiting for their end. Neither can be
+    undone, so the listed pod is taken as a new one."""
     return [
         records.PodDeleted(uid=seen.pod.uid)
         for listing in listings
         for seen in listing.seen
-        if isinstance(seen, PodSeen) and _has_lost_its_node(state, seen)
+        if isinstance(seen, PodSeen)
+        and (_has_lost_its_node(state, seen) or _is_deleted_no_more(state, seen))
     ]
 
 
@@ -70,3 +71,9 @@ def _has_lost_its_node(state: SchedulerState, seen: Seen) -> bool:
         return False
     pod_state = state.pods.get(seen.pod.uid)
     return pod_state is not None and pod_state.bound
+
+
+def _is_deleted_no_more(state: SchedulerState, seen: PodSeen) -> bool:
+    pod_state = state.pods.get(seen.pod.uid)
+    is_waiting = not seen.pod.node_name and not seen.pod.deleting
+    return is_waiting and pod_state is not None and pod_state.pod.deleting

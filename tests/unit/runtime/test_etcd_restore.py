@@ -61,6 +61,19 @@ def test_a_pod_that_lost_its_node_is_scheduled_again() -> None:
     assert harness.leader.engine.state.pods["p1"].bound
 
 
+def test_a_pod_whose_deletion_is_undone_is_scheduled() -> None:
+    """It had been skipped, and nothing else would bring it back into a queue."""
+    first = LeaderHarness()
+    deleting = make_pod(deleting=True)
+    first.commit_all(first.lead(make_node(), deleting))
+    assert first.leader.engine.state.pods["p1"].queue is None
+    harness = LeaderHarness(first)
+    requests = harness.lead(make_node(), make_pod())
+    assert kinds(requests)[:4] == ["TermBegan", "PodDeleted", "PodAdded", "PodQueued"]
+    [bind] = harness.commit(requests)
+    assert isinstance(bind, type(BIND))
+
+
 @pytest.mark.row(30)
 @pytest.mark.parametrize("since", [31, 40])
 def test_a_list_of_an_earlier_version_ends_the_term(since: int) -> None:
