@@ -168,6 +168,12 @@ soak-cluster: controlplane ## KILLS=200 kills of the scheduler under load; then 
 	$(BIN)/python -m tests.cluster.harness.soak --kills $(KILLS)
 	EVENTSCHED_OUTAGE=60 EVENTSCHED_CHAOS=120 $(BIN)/pytest tests/cluster/test_faults.py
 
+MINUTES ?= 60
+SEED ?= 1
+.PHONY: soak-history
+soak-history: controlplane ## two replicas under random faults for MINUTES=60 by SEED=1; an independent judge of the history
+	$(BIN)/python -m tests.cluster.soak --minutes $(MINUTES) --seed $(SEED) $(SOAK_OPTIONS)
+
 bench-cluster: controlplane ## kube-scheduler and eventsched on the same API server, in turn
 	$(BIN)/python -m benchmarks.cluster --backlog
 	$(BIN)/python -m benchmarks.cluster.intake

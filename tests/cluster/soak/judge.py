@@ -14,6 +14,7 @@ The kinds, and the fields that each has:
   ``committed``.
 - ``bound``: the API server received a request to bind. ``pod``, ``node``, ``position`` of the
   record that the request names (or null), ``received``, ``code`` (null without a known answer).
+  ``node`` is null if the API server was killed before it logged what was asked for.
 - ``node``: a node appeared or changed. ``revision``, ``node``, ``allocatable``.
 - ``removed``: a node is gone. ``revision``, ``node``.
 - ``created``: a pod appeared. ``revision``, ``pod``.
@@ -186,7 +187,7 @@ def _agreement(history: History) -> Iterator[str]:
             asked[line["pod"]].add(line["node"])
     seen = {(line["pod"], line["node"]) for line in history.of("seen")}
     for pod, node in sorted(seen):
-        if node not in asked[pod]:
+        if not asked[pod] & {node, None}:
             yield f"pod {pod} is on {node}, and no request to bind it there can have succeeded"
     for line in history.of("bound"):
         if _succeeded(line) and (line["pod"], line["node"]) not in seen:
@@ -220,7 +221,8 @@ def _commit(history: History) -> Iterator[str]:
     records = {line["position"]: line for line in history.of("intended")}
     decided = defaultdict(list)
     for line in history.of("intended"):
-        decided[line["pod"], line["node"]].append(line["committed"])
+        for node in (line["node"], None):
+            decided[line["pod"], node].append(line["committed"])
     for line in history.of("bound"):
         what = f"a request to bind pod {line['pod']} to {line['node']}"
         if line["position"] is None:

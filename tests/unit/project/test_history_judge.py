@@ -63,6 +63,13 @@ def test_a_correct_history() -> None:
     assert judge(History(reversed(correct()))) == [], "the order of lines means nothing"
 
 
+def test_a_request_that_was_not_logged_completely() -> None:
+    """It may have been the one that placed its pod."""
+    lines = correct()
+    find(lines, "bound", 3)["node"] = None
+    assert judge(History(lines)) == []
+
+
 def find(lines: Lines, kind: str, number: int = 0) -> dict[str, Any]:
     return [line for line in lines if line["kind"] == kind][number]
 
@@ -103,6 +110,11 @@ def refused_before_the_commit(lines: Lines) -> None:
 
 def before_the_commit_without_a_name(lines: Lines) -> None:
     find(lines, "bound", 3)["received"] = 219
+
+
+def before_the_commit_to_an_unknown_node(lines: Lines) -> None:
+    before_the_commit_without_a_name(lines)
+    find(lines, "bound", 3)["node"] = None
 
 
 def of_no_record(lines: Lines) -> None:
@@ -203,6 +215,7 @@ WRONG: list[tuple[Callable[[Lines], None], set[str]]] = [
     (before_the_commit, {"commit"}),
     (refused_before_the_commit, {"commit"}),
     (before_the_commit_without_a_name, {"commit"}),
+    (before_the_commit_to_an_unknown_node, {"commit"}),
     (of_no_record, {"commit"}),
     (of_another_pods_record, {"commit"}),
     (of_another_node, {"commit"}),
