@@ -1,6 +1,7 @@
 """``eventsched extender``: answers another scheduler that asks it as its extender, and logs it."""
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,14 +41,22 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Answers until it is stopped. Raises InputError and UnavailableError."""
+    return scheduler.run_process(options, configured, lambda found: warnings(found.extender))
+
+
+def configured(
+    options: argparse.Namespace, known: Mapping[str, type[Any]]
+) -> tuple[Assembly, Settings]:
+    """What the file, the environment and the options say now, with plugins that are loaded already.
+    Raises InputError."""
     deadlines = Deadlines()
-    assembly = assemble(options.config, options.plugin, deadlines)
+    assembly = assemble(options.config, guard=deadlines, known=known)
     source = str(options.config or "options")
     for sampling in assembly.samplings:
         prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
     deadlines.seconds = live.seconds(settings.plugin_deadline)
-    return scheduler.started(options, beside(assembly), settings, *warnings(settings.extender))
+    return beside(assembly), settings
 
 
 def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) -> Settings:

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,26 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
 
 def run(options: argparse.Namespace) -> int:
     """Schedules until it is stopped. Raises InputError and UnavailableError."""
+    return run_process(options, _configured)
+
+
+def run_process(
+    options: argparse.Namespace,
+    configured: Callable[[argparse.Namespace, Mapping[str, type[Any]]], tuple[Assembly, Settings]],
+    warnings: Callable[[Settings], Sequence[str]] = lambda _: (),
+) -> int:
+    """Runs a process whose configuration file may change until it is stopped; returns the exit
+    code. ``configured`` reads options, environment and file, with plugins that are loaded already.
+    Raises InputError and UnavailableError."""
     files = None
     if options.config is not None and str(options.config) != "-":
         files = ConfigurationFiles(options.config, options.plugin)
     known = registry(options.plugin)
-    read = partial(_configured, options, known)
+    read = partial(configured, options, known)
     assembly, settings = read()
-    return started(options, assembly, settings, files=files, read=read, known=known)
+    return _started(
+        options, assembly, settings, *warnings(settings), files=files, read=read, known=known
+    )
 
 
 def _configured(
@@ -93,7 +106,7 @@ def _configured(
     return assembly, settings
 
 
-def started(
+def _started(
     options: argparse.Namespace,
     assembly: Assembly,
     settings: Settings,

@@ -2,12 +2,16 @@
 
 A request becomes a stimulus. Its answer is sent once the batch that holds it is committed. Only a
 leader answers. A bind is answered when its outcome is known and committed.
+
+While the configuration is reloaded, requests are held. One that the term before did not answer
+becomes a stimulus of the next term, with a number of its own. That repeats nothing: only a bind has
+an effect, and the same bind waits for the same outcome (scheduling/extender_server.py).
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -52,7 +56,7 @@ class Inquiries:
         self._is_closed = False
         self._annotations = annotations
         self._numbers = count(1)
-        self._open: dict[int, asyncio.Future[ExtenderReplied]] = {}
+        self._open: dict[int, _OpenRequest] = {}
         self._replies, self._names = Replies(), Names()
 
     async def ask(self, verb: str, body: bytes) -> Answer:
@@ -63,25 +67,38 @@ class Inquiries:
         except WrongShapeError as wrong:
             raise InputError(_REQUEST, str(wrong), "send what extender/v1 defines") from None
         deadline = asyncio.get_running_loop().time() + self._patience
-        driver = await self._leading(deadline)
-        state = driver.leader.engine.state
+        while True:
+            driver = await self._leading(deadline)
+            state = driver.leader.engine.state
+            inquired = self._inquiry(request, state)
+            replied = await self._replied(driver, inquired, deadline)
+            if replied is not None:
+                return served_requests.answer(request, inquired, replied, state.nodes.names)
+
+    def _inquiry(self, request: ExtenderRequest, state: SchedulerState) -> ExtenderInquired:
+        """The stimulus for a request. Raises InputError."""
         inquired = inquiry(request, next(self._numbers), state, self._names)
-        if self._annotations is not None and inquired.sent is not None:
-            sent = self._annotations.stripped(inquired.sent)
-            inquired = msgspec.structs.replace(inquired, sent=sent)
+        if self._annotations is None or inquired.sent is None:
+            return inquired
+        return msgspec.structs.replace(inquired, sent=self._annotations.stripped(inquired.sent))
+
+    async def _replied(
+        self, driver: Driver, inquired: ExtenderInquired, deadline: float
+    ) -> ExtenderReplied | None:
+        """The committed reply to a stimulus; None if the term has ended for a reload before there
+        was one. Raises UnavailableError."""
         waiting = asyncio.get_running_loop().create_future()
-        self._open[inquired.number] = waiting
+        self._open[inquired.number] = _OpenRequest(driver, waiting)
         driver.submit(inquired)
         try:
             async with asyncio.timeout_at(deadline):
-                replied: ExtenderReplied = await waiting
+                return await waiting
         except TimeoutError:
             raise UnavailableError(
                 "the answer", f"is not committed after {self._patience:g} s", "ask again"
             ) from None
         finally:
             del self._open[inquired.number]
-        return served_requests.answer(request, inquired, replied, state.nodes.names)
 
     async def _leading(self, deadline: float) -> Driver:
         """The driver of a term that leads. Waits for a term that is about to lead, because the
@@ -108,12 +125,28 @@ class Inquiries:
         """Stops holding requests that cannot be answered at once."""
         self._is_closed = True
 
+    def reloaded(self, annotations: KeptAnnotations) -> None:
+        """Another configuration is in force, which keeps these annotations. Requests without a
+        reply of a term that has ended for it are passed to the next one."""
+        self._annotations = annotations
+        driver = self._driver()
+        for request in self._open.values():
+            if request.driver is not driver and not request.reply.done():
+                request.reply.set_result(None)
+
     def records_committed(self, committed: Sequence[LogEntry]) -> None:
         """Takes in committed records, among them the answers."""
         for replied in self._replies.on_records(committed):
-            waiting = self._open.get(replied.number)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(replied)
+            request = self._open.get(replied.number)
+            if request is not None and not request.reply.done():
+                request.reply.set_result(replied)
+
+
+class _OpenRequest(NamedTuple):
+    """A request that waits for ``reply``, and the driver that has it."""
+
+    driver: Driver
+    reply: "asyncio.Future[ExtenderReplied | None]"
 
 
 class Names:

@@ -18,6 +18,8 @@ from eventsched.process.service_plan import ServiceOptions, plan_of
 
 _FIXED = ("database", "stream", "serving", "client", "extender")
 """Fields of the settings that need a restart."""
+_IN_THE_LOG = ("extender.profile",)
+"""Fields of these that do not: a term's first record has them."""
 _OF_THE_LOG = ("logging",)
 """Fields that take effect without a new term."""
 
@@ -36,6 +38,8 @@ def needing_restart(running: ServiceOptions, changed: ServiceOptions) -> Iterato
         ),
     ]
     for field in fields:
+        if field in _IN_THE_LOG:
+            continue
         yield InputError(
             f"{changed.source}: {field}",
             "has changed, which needs a restart",

@@ -227,6 +227,8 @@ class _Process:
             def taken_up(job: ServiceOptions) -> None:
                 self._job = job
                 observer.reloaded(job.assembly)
+                if inquiries is not None:
+                    inquiries.reloaded(KeptAnnotations(kept_annotations(job)))
 
             reloader = self._new_reloader(ReloadTarget(kube, replica, plan, taken_up))
             # The log is read and the cluster is listed at the same time; leading needs both.
@@ -274,7 +276,7 @@ class _Process:
 
     def _driver(self) -> Driver | None:
         replica = self._status.replica
-        return None if replica is None else replica.driver
+        return None if replica is None else replica.accepting_driver
 
     def _leader(self) -> str:
         replica = self._status.replica

@@ -144,6 +144,12 @@ class Replica:
         self._reloading.set()
 
     @property
+    def accepting_driver(self) -> Driver | None:
+        """The driver of the term, for stimuli that the next term does not see; None without a term,
+        and while one ends for a reload."""
+        return None if self._reloading.is_set() else self.driver
+
+    @property
     def leader(self) -> str:
         """The other replica that leads, as far as is known; "" if there is none or this one
         leads."""
