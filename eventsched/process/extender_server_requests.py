@@ -87,7 +87,7 @@ class Inquiries:
     ) -> ExtenderReplied | None:
         """The committed reply to a stimulus; None if the term has ended for a reload before there
         was one. Raises UnavailableError."""
-        waiting = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[ExtenderReplied | None] = asyncio.Future()
         self._open[inquired.number] = _OpenRequest(driver, waiting)
         driver.submit(inquired)
         try:

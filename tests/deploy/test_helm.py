@@ -213,7 +213,7 @@ def test_names_of_digits_stay_text() -> None:
 
 
 def test_only_what_cannot_be_reloaded_replaces_the_pods() -> None:
-    """The Lease, the stream, the client; of an extender everything."""
+    """The Lease, the stream, the client; of an extender also its port."""
 
     def checksum(**given: Any) -> str:
         pods = the(templated(**given), "Deployment")["spec"]["template"]
@@ -227,7 +227,9 @@ def test_only_what_cannot_be_reloaded_replaces_the_pods() -> None:
     assert checksum() == checksum(settings={"batch": {"records": 7}})
     assert checksum() != checksum(settings={"client": {"concurrency": 7}})
     asked = {"extender": {"enabled": True}}
-    assert checksum(**asked) != checksum(**asked, plugins={"enabled": ["Priority"]})
+    assert checksum(**asked) == checksum(**asked, plugins={"enabled": ["Priority"]})
+    assert checksum(**asked) == checksum(**asked, settings={"extender": {"profile": "other"}})
+    assert checksum(**asked) != checksum(**asked, settings={"extender": {"port": 9999}})
 
 
 def test_two_releases_stand_side_by_side() -> None:

@@ -55,16 +55,16 @@
 {{- end -}}
 
 {{- /*
-The parts of the configuration that need a restart. "eventsched extender" takes nothing up while it runs.
+The parts of the configuration that need a restart.
 */ -}}
 {{- define "eventsched.restart" -}}
 {{- $resolved := include "eventsched.resolved" . | fromYaml -}}
+{{- $settings := .Values.settings | default dict -}}
+{{- $fixed := pick $settings "client" "database" "serving" "stream" -}}
 {{- if $resolved.extender -}}
-{{- include (print .Template.BasePath "/configuration.yaml") . -}}
-{{- else -}}
-{{- $fixed := pick (.Values.settings | default dict) "client" "database" "serving" "stream" -}}
-{{- list .Values.scheduler.leaderElect .Values.scheduler.name $resolved.embedded $fixed | toJson -}}
+{{- $fixed = set $fixed "extender" (omit ($settings.extender | default dict) "profile") -}}
 {{- end -}}
+{{- list .Values.scheduler.leaderElect .Values.scheduler.name $resolved.embedded $fixed | toJson -}}
 {{- end -}}
 
 {{- /*

@@ -25,11 +25,12 @@ PROFILE = {
 
 
 class Extender:
-    """An extender that is not started yet; ``options`` are those of ``Scheduler``."""
+    """An extender that is not started yet; ``timeout`` is its setting, ``options`` are those of
+    ``Scheduler``."""
 
-    def __init__(self, schedulers: Schedulers, **options: Any) -> None:
+    def __init__(self, schedulers: Schedulers, timeout: str = "4s", **options: Any) -> None:
         (self.port,) = free_ports(1)
-        settings = {"stream": "audit", "extender": {"port": self.port}}
+        settings = {"stream": "audit", "extender": {"port": self.port, "timeout": timeout}}
         options = {"config": {"profiles": [PROFILE]}, "settings": settings, **options}
         self.process: Scheduler = schedulers.make(command="extender", **options)
 

@@ -32,6 +32,11 @@ def job(folder: Path, first: str = "", second: str = "") -> ServiceOptions:
          ["serving.port", "serving.certFile", "serving.keyFile"]),
         ("", "client: {concurrency: 7}", ["client.concurrency"]),
         ("", "extender: {paths: {filter: /f}}", ["extender.paths.filter"]),
+        ("", "extender: {bindAddress: 0.0.0.0, port: 1}",
+         ["extender.bindAddress", "extender.port"]),
+        ("", "extender: {tls: true, certFile: /c, keyFile: /k, clientCAFile: /a}",
+         ["extender.tls", "extender.certFile", "extender.keyFile", "extender.clientCAFile"]),
+        ("", "extender: {timeout: 1s, profile: other}", ["extender.timeout"]),
     ],
 )  # fmt: skip
 def test_what_is_open_for_the_life_of_the_process_needs_a_restart(
@@ -55,6 +60,7 @@ def test_what_is_open_for_the_life_of_the_process_needs_a_restart(
         ("", "keepAnnotations: [a/b]"),
         ("", "pluginDeadline: 1s"),
         ("", "workBudget: 7"),
+        ("", "extender: {profile: other}"),
     ],
 )
 def test_what_terms_read_is_taken_up_between_two(tmp_path: Path, first: str, second: str) -> None:
