@@ -45,6 +45,8 @@ ANSWERING = READ | {
     Right("authorization.k8s.io", "subjectaccessreviews", "create"),
 }
 """The same of an extender that binds nothing."""
+ANNOUNCED = Right("events.k8s.io", "events", "create")
+"""What such an extender may do in its own namespace only: Events about itself."""
 
 
 def at_home(lease: str) -> frozenset[Right]:

@@ -26,7 +26,7 @@ from .rendering import (
     the,
     with_components,
 )
-from .rights import ANSWERING, EVERYWHERE, Right, at_home, rights
+from .rights import ANNOUNCED, ANSWERING, EVERYWHERE, Right, at_home, rights
 
 OVERLAYS = list(NAMESPACES)
 LABELS = {"app.kubernetes.io/name": "eventsched", "app.kubernetes.io/component": "scheduler"}
@@ -125,7 +125,8 @@ def test_the_configuration_is_one_and_its_lease_is_covered(overlay: str) -> None
     election = checked.configuration.leader_election
     assert election.leader_elect
     assert election.resource_namespace == NAMESPACES[overlay]
-    assert rights(the(objects, "Role")["rules"]) == at_home(election.resource_name)
+    announces = {ANNOUNCED} if overlay == "extender" else set()
+    assert rights(the(objects, "Role")["rules"]) == at_home(election.resource_name) | announces
     assert [each.name for each in checked.profiles] == [election.resource_name]
     found = settings.load(text, "eventsched.yaml")
     assert found.stream == election.resource_name

@@ -157,6 +157,7 @@ def test_a_change_without_a_new_term_leaves_open_requests_alone(database: str) -
     assert verbs(database) == {"bind": 1}
 
 
+@pytest.mark.row(32)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_request_is_answered_once_over_reloads_at_random_moments(
     database: str, monkeypatch: pytest.MonkeyPatch, seed: int
