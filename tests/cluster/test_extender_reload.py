@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import yaml
 
 from eventsched.domain.records import BindIntended, PodBound, TermBegan
 from tests.cluster.harness.asking import PROFILE, Extender, grouped
@@ -125,3 +126,30 @@ def test_the_file_of_an_extender_changes_under_requests(
     fields = {where.rpartition(".")[2] for where in lines}
     assert fields == {"nodeNam", "nodeName", "port"}  # the second one is missing
     assert set(events(plane.admin, elections)) >= {"ConfigurationReloaded", "ConfigurationRefused"}
+
+
+def test_another_profile_answers(
+    plane: ControlPlane, schedulers: Schedulers, namespace: str
+) -> None:
+    for name in NODES:
+        plane.admin.create(node(name, labels={"nodeGroup": "b"}))
+    other = {**PROFILE, "schedulerName": "other", "pluginConfig": fixed("b0")}
+    extender = Extender(schedulers, timeout="15s", config={"profiles": [PROFILE, other]})
+    mount = Mount(extender.process)
+    extender.process.start()
+    pod = plane.admin.create(grouped("p", "b"), namespace)
+    body = {"Pod": pod, "NodeNames": list(NODES)}
+    assert favourite(extender, body) == (200, "b1")
+    first, second = yaml.safe_load_all(mount.text)
+    second["extender"]["profile"] = "other"
+    mount.write(yaml.safe_dump_all([first, second]))
+    wait_for(lambda: reloads(extender.process, "applied") == 1, "the reload", 60.0)
+    assert favourite(extender, body) == (200, "b0")
+    [_, began] = extender.process.log().of(TermBegan)
+    assert began.inputs["serves"] == "other"
+
+
+def favourite(extender: Extender, body: dict[str, Any]) -> tuple[int, str]:
+    """The code of an answer, and the node with the best score."""
+    status, scores = extender.ask("/prioritize", body)
+    return status, max(scores, key=lambda score: score["Score"])["Host"]

@@ -6,6 +6,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 import yaml
@@ -38,8 +40,7 @@ class Mount:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.file = scheduler.config
-        self._folder = self.file.with_suffix(".mount")
-        self._folder.mkdir()
+        self._folder = Path(mkdtemp(".mount", dir=self.file.parent))  # tests share the plane
         self._versions = 0
         self.text = self.file.read_text()
         self._link(self.text)

@@ -22,7 +22,7 @@ from .rendering import (
     the,
     with_components,
 )
-from .rights import Right, rights
+from .rights import ANNOUNCED, Right, rights
 
 pytestmark = pytest.mark.process
 
@@ -81,6 +81,14 @@ def test_values_of_scheduler_plugins_install_unchanged() -> None:
     assert rights(role["rules"]) == {
         Right(each.group, each.plural, verb) for each in OPTIONAL for verb in ("list", "watch")
     }
+
+
+def test_an_extender_that_does_not_bind_may_announce_reloads() -> None:
+    """In its own namespace only."""
+    asked = templated(extender={"enabled": True}, rbac={"role": "extender"})
+    assert ANNOUNCED in rights(the(asked, "Role")["rules"])
+    assert ANNOUNCED not in rights(the(asked, "ClusterRole")["rules"])
+    assert ANNOUNCED not in rights(the(templated(), "Role")["rules"])
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from eventsched.cli import extender
 from eventsched.domain.errors import InputError
 from eventsched.process import service
 from eventsched.process import settings as live
+from eventsched.process.reload_check import needing_restart, needs_term
 from eventsched.process.service_plan import ServiceOptions, plan_of
 from eventsched.process.settings import ExtenderSettings, PathSettings, Settings
-from eventsched.runtime.assembly import assemble
+from eventsched.runtime.assembly import assemble, registry
 from eventsched.web.http.https_server import Options
 
 FIRST = """\
@@ -140,3 +141,26 @@ def test_a_configured_lease_name_is_kept(tmp_path: Path) -> None:
     file.write_text(FIRST + "leaderElection: {resourceName: mine}\n")
     assembly = extender.beside(assemble(file))
     assert assembly.configuration.leader_election.resource_name == "mine"
+
+
+def test_a_changed_file_is_read_as_at_a_start(tmp_path: Path) -> None:
+    """With the extender's own defaults and refusals."""
+    file = tmp_path / "e.yaml"
+    file.write_text(FIRST)
+    parser = argparse.ArgumentParser()
+    extender.add_to(parser.add_subparsers())
+    options = parser.parse_args(["extender", "--config", str(file)])
+    known = registry(())
+    assembly, settings = extender.configured(options, known)
+    assert assembly.configuration.leader_election.resource_name == extender.LEASE
+    assert (settings.stream, settings.extender.profile) == (extender.STREAM, "one")
+    before = ServiceOptions(assembly, settings, "postgresql://u@h/d", None, (), serves=True)
+    file.write_text(FIRST.replace("schedulerName: one", "schedulerName: three"))
+    assembly, settings = extender.configured(options, known)
+    assert settings.extender.profile == "three"
+    after = before._replace(assembly=assembly, settings=settings)
+    assert list(needing_restart(before, after)) == []
+    assert needs_term(before, after)
+    file.write_text(f"{FIRST}extenders: [{{urlPrefix: 'http://127.0.0.1:1', filterVerb: f}}]\n")
+    with pytest.raises(InputError, match="an extender asks no extenders"):
+        extender.configured(options, known)
