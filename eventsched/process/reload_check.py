@@ -20,7 +20,7 @@ _FIXED = ("database", "stream", "serving", "client", "extender")
 """Fields of the settings that need a restart."""
 _IN_THE_LOG = ("extender.profile",)
 """Fields of these that do not: a term's first record has them."""
-_OF_THE_LOG = ("logging",)
+_AT_ONCE = ("logging",)
 """Fields that take effect without a new term."""
 
 
@@ -54,7 +54,7 @@ def needs_term(running: ServiceOptions, changed: ServiceOptions) -> bool:
 
 def _of_terms(job: ServiceOptions) -> tuple[Any, ...]:
     settings = msgspec.structs.asdict(job.settings)
-    left = {name: value for name, value in settings.items() if name not in _OF_THE_LOG}
+    left = {name: value for name, value in settings.items() if name not in _AT_ONCE}
     return in_force(plan_of(job, "").opening), left
 
 

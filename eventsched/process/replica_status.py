@@ -27,7 +27,7 @@ _SHOWN = 3
 
 
 class WatchFacts(NamedTuple):
-    """One resource's watch; the fields are those of web/status.py ``Watch``."""
+    """One resource's watch; the fields are those of web/status.py ``WatchStatus``."""
 
     events: int
     relists: int

@@ -32,7 +32,9 @@ class Outcome(NamedTuple):
 def command(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "plain") -> str:
     """The command that repeats a seed."""
     options = (" --lossy" if lossy else "") + (f" --mutant {mutant}" if mutant else "")
-    return f"python -m tests.faults --world {world} --from {seed} --seeds 1{options}"
+    if world != "plain":
+        options += f" --world {world}"
+    return f"python -m tests.faults --from {seed} --seeds 1{options}"
 
 
 def world_of(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "plain") -> World:

@@ -128,7 +128,7 @@ def test_alembic_finds_nothing_to_do(each_database: str) -> None:
 
 
 def test_alembic_finds_a_manual_change(database: str) -> None:
-    """A column that schema.py does not have."""
+    """A column that log_tables.py does not have."""
     with psycopg.connect(database) as connection:
         connection.execute("ALTER TABLE eventsched_log.head ADD extra integer")
     done = _alembic(database, "check")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class WatchFacts:
-    """One watch (eventsched.web.status.Watch)."""
+    """One watch (eventsched.web.status.WatchStatus)."""
 
     events: int = 0
     relists: int = 0
@@ -21,7 +21,7 @@ class WatchFacts:
 
 
 class Unread(NamedTuple):
-    """An object that is passed over (eventsched.web.status.Undecodable)."""
+    """An object that is passed over (eventsched.web.status.UndecodableStatus)."""
 
     resource: str
     name: str
@@ -31,7 +31,7 @@ class Unread(NamedTuple):
 
 @dataclass
 class Facts:
-    """A scheduler that stands by (eventsched.web.status.Status)."""
+    """A scheduler that stands by (eventsched.web.status.ProcessStatus)."""
 
     liveness: Mapping[str, str] = field(default_factory=dict)
     readiness: Mapping[str, str] = field(default_factory=dict)

@@ -82,7 +82,14 @@ class EffectTrackers:
         """A batch with these effects is durable; the log now ends at ``position``."""
         self.outbox.committed(position)
         for effect in effects:
-            yield from self._trackers[type(effect)].committed(effect)
+            if not self._is_of_an_earlier_life(effect):
+                yield from self._trackers[type(effect)].committed(effect)
+
+    def _is_of_an_earlier_life(self, effect: Effect) -> bool:
+        """Whether the pod was deleted and added again after the decision, which a restore of etcd
+        can do. What is open for it now is of a later decision, which may not be committed yet."""
+        pod_state = self._state.pods.get(effect.uid)
+        return pod_state is not None and pod_state.number > effect.decision
 
     def answered(self, answer: Any) -> Iterator[Action]:
         """The cluster has answered a request."""

@@ -39,10 +39,12 @@ class ClusterEvent(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """What happened, for a hint to look at. ``nodes`` is the one row concerned, after the change,
-    and empty if no node is; ``old`` is the node before an update; ``pod`` is the pod that changed
-    (the waiting pod for POD_UPDATE), ``old_pod`` the same before an update; ``old_object`` and
-    ``new_object`` are an object of another type before and after."""
+    """What happened, for a hint to look at.
+
+    Events of nodes: ``node`` is the node that was added or updated, ``old`` the one before an
+    update or deletion, and ``nodes`` its row after the change (empty if it has none). Events of
+    pods: ``pod`` is the pod that changed (the waiting pod for POD_UPDATE), ``old_pod`` the same
+    before an update. Events of other objects: ``old_object`` and ``new_object``."""
 
     event: ClusterEvent
     nodes: NodeView

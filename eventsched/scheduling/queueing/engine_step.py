@@ -26,7 +26,7 @@ _REGROUPS = {row.record: row.uid for row in CATALOGUE if row.regroups_pod}
 
 
 class EngineStep:
-    """The state, the queue, and the records made since the last ``take``."""
+    """The state, the queue, and the records made since the last ``drain``."""
 
     def __init__(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = ()) -> None:
         self.state = SchedulerState()
@@ -77,7 +77,7 @@ class EngineStep:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no record was made since the last ``take``."""
+        """Whether no record was made since the last ``drain``."""
         return not self._out
 
     def scheduling_profile(self, pod_state: PodState) -> Profile | None:

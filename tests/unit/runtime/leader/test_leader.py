@@ -218,6 +218,21 @@ def test_a_deposed_leader_is_silent() -> None:
     assert harness.send(PodSeen(make_pod("p2"), 21)) == []
 
 
+def test_a_pod_that_comes_back_is_not_bound_before_its_new_decision_is_committed() -> None:
+    """A restore of etcd brings it back under the same uid; the decision about its earlier life is
+    committed only then."""
+    harness = LeaderHarness()
+    first = harness.lead(make_node(), make_pod())
+    assert harness.send(PodGone("p1", 31)) == []
+    assert harness.send(PodSeen(make_pod(), 32)) == []
+    second = harness.commit(first)
+    assert kinds(second) == ["PodDeleted", "PodAdded", "PodQueued", "PodDecided"]
+    assert [type(each) for each in second] == [Append]
+    [bind] = harness.commit(second)
+    assert isinstance(bind, type(BIND))
+    assert bind.decision != BIND.decision
+
+
 def test_an_idle_leader_renews_its_term() -> None:
     """After two seconds, and soon again when there was no answer."""
     harness = leading()
