@@ -10,6 +10,7 @@ from eventsched.cluster.messages import Listed, NodeSeen, ObjectSeen, PodSeen, U
 from eventsched.runtime.leader.leader_messages import Acquire, Append, Renew, StoreSnapshot
 
 from .apiserver import ApiServer, Placed
+from .processes import Process
 from .world import World
 
 _DATABASE = (Acquire, Append, StoreSnapshot, Renew)
@@ -88,6 +89,12 @@ class RestoredWorld(World):
         else:
             return super()._fault()
         return True
+
+    def _is_done(self, process: Process) -> bool:
+        """Not while the leader waits for a list that shows whether there was a restore."""
+        term = getattr(process.leader._phase, "leader_term", None)
+        doubts = term is not None and (term.is_listing or term._restore_detector.doubts)
+        return super()._is_done(process) and not doubts
 
     def restore(self, backup: Backup, *, raised: bool) -> None:
         """Restores the API server from a backup."""
