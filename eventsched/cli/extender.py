@@ -10,7 +10,7 @@ import msgspec
 from eventsched.cli import run as scheduler
 from eventsched.domain.errors import InputError
 from eventsched.process import prometheus_samples
-from eventsched.process import settings as live
+from eventsched.process import settings as process_settings
 from eventsched.process.settings import ExtenderSettings, Settings
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.call_deadlines import Deadlines
@@ -55,7 +55,7 @@ def configured(
     for sampling in assembly.samplings:
         prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
-    deadlines.seconds = live.seconds(settings.plugin_deadline)
+    deadlines.seconds = process_settings.seconds(settings.plugin_deadline)
     return beside(assembly), settings
 
 

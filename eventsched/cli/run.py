@@ -13,7 +13,7 @@ from eventsched.cli.database_options import DATA_DIR, DATABASE, add_database_opt
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.process import prometheus_samples
-from eventsched.process import settings as live
+from eventsched.process import settings as process_settings
 from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import Assembly, assemble, registry
@@ -102,7 +102,7 @@ def _configured(
     for sampling in assembly.samplings:
         prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
-    deadlines.seconds = live.seconds(settings.plugin_deadline)
+    deadlines.seconds = process_settings.seconds(settings.plugin_deadline)
     return assembly, settings
 
 
@@ -117,7 +117,7 @@ def _started(
     ``ServiceOptions`` by which a changed configuration is taken up. Raises InputError and
     UnavailableError."""
     source = str(options.config or "options")
-    database = live.database_url(settings.database, source)
+    database = process_settings.database_url(settings.database, source)
     data_dir = Path(settings.database.data_dir) if settings.database.data_dir else None
     kubeconfig = Path(settings.client.kubeconfig) if settings.client.kubeconfig else None
     try:
@@ -154,12 +154,12 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     """The settings in effect: options override the environment, which overrides the file named
     ``source``; the scheduler's configuration may also name a kubeconfig. Raises InputError."""
     text = read_text(options.config) if options.config is not None else ""
-    settings = live.load(text, source) if text else Settings()
+    settings = process_settings.load(text, source) if text else Settings()
     port = options.secure_port
     if port is not None and not 0 <= port <= 65_535:
         raise InputError("--secure-port", f"{port} is not a port", "use 0 to 65535")
     if options.stream is not None:
-        for problem in live.stream_problems("--stream", options.stream):
+        for problem in process_settings.stream_problems("--stream", options.stream):
             raise problem
     return msgspec.structs.replace(
         settings,

@@ -45,7 +45,8 @@ class NodePorts:
         return Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
-        """True if the ports are free on a changed node, or would be after preemption."""
+        """True if the ports are free on a changed node, or would be after preemption; also if no
+        node has changed."""
         refused = self.filter(cycle, pod, change.nodes.without_lesser(pod))
         return not refused.all() or not len(change.nodes)
 

@@ -16,7 +16,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records.stimuli import in_force
 from eventsched.process.service_plan import ServiceOptions, plan_of
 
-_FIXED = ("database", "stream", "serving", "client", "extender")
+_NEED_RESTART = ("database", "stream", "serving", "client", "extender")
 """Fields of the settings that need a restart."""
 _IN_THE_LOG = ("extender.profile",)
 """Fields of these that do not: a term's first record has them."""
@@ -31,7 +31,7 @@ def needing_restart(running: ServiceOptions, changed: ServiceOptions) -> Iterato
         *_changes("leaderElection", before.leader_election, after.leader_election),
         *(
             change
-            for name in _FIXED
+            for name in _NEED_RESTART
             for change in _changes(
                 name, getattr(running.settings, name), getattr(changed.settings, name)
             )

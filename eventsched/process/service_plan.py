@@ -15,7 +15,7 @@ from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.checkpoints import Signer
 from eventsched.eventlog.schema import migrations
-from eventsched.process import settings as live
+from eventsched.process import settings as process_settings
 from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.settings import Settings, seconds
 from eventsched.runtime.assembly import Assembly, registry
@@ -133,7 +133,7 @@ def checkpointer_of(settings: Settings) -> Checkpointer | None:
 def problems_of(job: ServiceOptions, text: str) -> list[InputError]:
     """Every problem of a text as the configuration of a job."""
     problems = check(text, job.source, job.registry).problems
-    return [*problems, *live.problems(text, job.source, problems)]
+    return [*problems, *process_settings.problems(text, job.source, problems)]
 
 
 def shown_configuration(job: ServiceOptions) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rates of events and failures in a world, drawn for each run."""
+"""Rates of happenings and failures in a world, drawn for each run."""
 
 from random import Random
 
@@ -14,6 +14,7 @@ HAPPENINGS = {
 }  # fmt: skip
 """Probability of each in a step."""
 ALWAYS = {"create pods", "start", "fail over"}
+"""Happenings whose rate is never 0."""
 FAILURES = {
     "lose request": 0.04, "lose answer": 0.05, "give up waiting": 0.06, "lose bind": 0.12,
     "hold bind": 0.15, "hold report": 0.1, "repeat watch": 0.05, "fail over after commit": 0.01,

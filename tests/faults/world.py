@@ -391,7 +391,7 @@ class World:
         return self.faults and self.rng.random() < self._rates[name]
 
     def _fault(self) -> bool:
-        """Perhaps an event happens that the scheduler did not cause; whether one did."""
+        """Perhaps one of the HAPPENINGS, which the scheduler does not cause. Returns whether."""
         drawn = self.rng.random()
         for name, action in ACTIONS.items():
             drawn -= self._rates[name]

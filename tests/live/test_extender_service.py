@@ -8,7 +8,7 @@ import pytest
 from eventsched.cli import extender
 from eventsched.domain.errors import InputError
 from eventsched.process import service
-from eventsched.process import settings as live
+from eventsched.process import settings as process_settings
 from eventsched.process.reload_check import needing_restart, needs_term
 from eventsched.process.service_plan import ServiceOptions, plan_of
 from eventsched.process.settings import ExtenderSettings, PathSettings, Settings
@@ -103,7 +103,7 @@ extender:
   paths: {filter: f, prioritize: /bind}
 """
     found: list[InputError] = []
-    live.load(FIRST + SECOND + more, "f.yaml", found.append)
+    process_settings.load(FIRST + SECOND + more, "f.yaml", found.append)
     said = sorted(map(str, found))
     assert said[-1].startswith("f.yaml: extender.timeout: ")
     assert [each.split(": ")[1] for each in said] == [

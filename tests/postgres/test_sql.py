@@ -359,7 +359,7 @@ def test_why_pods_are_pending(ask: Ask, truth: Truth) -> None:
     assert found == waiting
 
 
-def test_everything_has_a_comment(ask: Ask) -> None:
+def test_every_view_and_function_has_a_comment(ask: Ask) -> None:
     views = ask(
         "SELECT c.relname, obj_description(c.oid) FROM pg_class c"
         " WHERE c.relnamespace = 'eventsched'::regnamespace"

@@ -3,7 +3,7 @@
 Tables by kind (which kinds move a pod, which are intents…) are derived from these rows when their
 modules are imported. A new kind is a class in ``stimuli``, ``events`` or ``extender_records``, a
 member of ``AnyRecord`` and a row here. tests/unit/domain/test_record_catalogue.py names the other
-places that need it.
+places that every kind needs, CONTRIBUTING.md all of them. A field ``uid`` is the record's pod's.
 """
 
 from collections.abc import Callable

@@ -42,7 +42,7 @@ _OWN_CAUSES = frozenset(
     {MoveCause.POD_ADD, MoveCause.ATTEMPT_FAILED, MoveCause.BACKOFF_COMPLETE, MoveCause.FLUSH}
 )
 """Causes of moves between queues that are due to the pod itself or to the clock."""
-_FIXED: dict[int, tuple[str, str]] = {
+_WORDS_OF_FIXED_CODES: dict[int, tuple[str, str]] = {
     STORED_EXCLUDED: ("Excluded", "PreFilter left the node out"),
     STORED_NOT_EVALUATED: ("NotEvaluated", "the search ended before this node"),
 }
@@ -273,13 +273,15 @@ def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[Nod
     ):
         # PreFilter refused the pod on all nodes at once: its message is that of the attempt.
         (_, nodes), reasons = decided.counts[0], (decided.message,)
-        return (NodeRefusals(decided.plugin, _FIXED[STORED_EXCLUDED][0], reasons, nodes),)
+        return (
+            NodeRefusals(decided.plugin, _WORDS_OF_FIXED_CODES[STORED_EXCLUDED][0], reasons, nodes),
+        )
     return tuple(_refusal(number, nodes, verdicts) for number, nodes in decided.counts)
 
 
 def _refusal(number: int, nodes: int, verdicts: Mapping[int, Verdict]) -> NodeRefusals:
-    if number in _FIXED:
-        code, reason = _FIXED[number]
+    if number in _WORDS_OF_FIXED_CODES:
+        code, reason = _WORDS_OF_FIXED_CODES[number]
         return NodeRefusals("", code, (reason,), nodes)
     verdict = verdicts[number]
     return NodeRefusals(verdict.plugin, verdict.code.value, verdict.reasons, nodes)

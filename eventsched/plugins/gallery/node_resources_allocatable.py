@@ -72,7 +72,7 @@ class NodeResourcesAllocatable:
         self._names = tuple(scored)
         self._weights = np.array(list(scored.values()), dtype=np.int64)[:, None]
         self._weight = sum(weights.values())
-        self._sign = 1 if args.mode == MOST else -1
+        self._direction = 1 if args.mode == MOST else -1
 
     def sign(self, pod: Pod) -> Hashable:
         """The same for all pods."""
@@ -83,7 +83,7 @@ class NodeResourcesAllocatable:
         if not self._names:
             return np.zeros(len(nodes), dtype=np.int64)
         offered = nodes.allocatable(self._names)
-        total = (self._sign * offered * self._weights).sum(axis=0, dtype=np.int64)
+        total = (self._direction * offered * self._weights).sum(axis=0, dtype=np.int64)
         quotient = total // self._weight
         return np.asarray(quotient + ((total < 0) & (total % self._weight != 0)))
 

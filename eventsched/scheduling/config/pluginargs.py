@@ -1,4 +1,4 @@
-"""Typed arguments of the default plugins whose rules upstream keeps with the configuration.
+"""``Arguments``, the base of all plugins' arguments, and those of kube-scheduler's own plugins.
 
 The fields and defaults are those of kube-scheduler/config/v1/types_pluginargs.go and
 pkg/scheduler/apis/config/v1/defaults.go, the rules those of validation/validation_pluginargs.go,
@@ -175,7 +175,8 @@ ARGUMENTS: dict[str, type[Arguments]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
-"""Plugin name → its arguments."""
+"""Plugin name → its arguments, of kube-scheduler's plugins. Other plugins name theirs in ``Args``
+alone."""
 
 
 def outside(where: str, value: int, low: int, high: int | None = None) -> Iterator[InputError]:

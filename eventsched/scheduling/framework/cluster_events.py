@@ -29,7 +29,7 @@ class ClusterEvent(StrEnum):
     MEMORY_CHANGE = "MemoryChange"
     """The plugin's own memory has changed."""
     MEMORY_FORGOTTEN = "MemoryForgotten"
-    """An operator made the plugin forget a key of its memory."""
+    """An operator made the plugin forget a key of its memory; sent besides MEMORY_CHANGE."""
     GROUP_CHANGE = "GroupChange"
     """A pod of the waiting pod's group has left it or has changed. Sent only to plugins that list
     it in ``wakes_on``; a hint is asked once for all pods of the group that the plugin refused."""

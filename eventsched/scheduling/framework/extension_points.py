@@ -65,7 +65,7 @@ class PreFilterPlugin(NamedPlugin, Protocol):
 
 
 class FilterPlugin(NamedPlugin, Protocol):
-    """Upstream: FilterPlugin, for one node a call."""
+    """Upstream's FilterPlugin is called for one node at a time, this one once for all."""
 
     def filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn | None:
         """A code from 0 to 65535 for each node, of any integer dtype. 0 passes; ``explain`` says
@@ -95,7 +95,7 @@ class PreScorePlugin(NamedPlugin, Protocol):
 
 
 class ScorePlugin(NamedPlugin, Protocol):
-    """Upstream: ScorePlugin, for one node a call."""
+    """Upstream's ScorePlugin is called for one node at a time, this one once for all."""
 
     def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> IntColumn:
         """A raw score for each node, of any integer dtype. The range depends on the plugin's

@@ -42,10 +42,14 @@ What lets results be shared between pods and kept between attempts:
 - ``depends_on`` says what filter and score depend on of a node (``DependsOn``); the node and its
   usage if there is none.
 
+- ``normalization``: without it scores are 0..100 already; ``Normalization``
+  (domain/records/verdicts.py) says what each value makes of which raw scores.
+
 What wakes a pod that the plugin has refused:
 
 - ``wakes_on`` are the events (``ClusterEvent``) that may let such a pod pass; without it all of
-  them except GROUP_CHANGE. ``wakes_on_objects`` lists the types for OBJECT_CHANGE.
+  them except GROUP_CHANGE. OBJECT_CHANGE is not listed there: ``wakes_on_objects`` lists the types,
+  and without it there is none.
 - ``hint(cycle, pod, change) -> bool`` says whether this ``Change`` may let the pod pass. Without it
   each of these events wakes the pod.
 - ``hint_sign(pod)`` is what the hint depends on of a pod; without it ``sign`` is used.

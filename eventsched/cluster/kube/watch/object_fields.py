@@ -13,7 +13,7 @@ Part = Raw | UnsetType
 """JSON that is passed on undecoded."""
 
 
-class Metadata(Struct, omit_defaults=True, gc=False, rename="camel"):
+class PodMetadata(Struct, omit_defaults=True, gc=False, rename="camel"):
     """ObjectMeta of a pod."""
 
     name: str
@@ -109,7 +109,7 @@ class PodStatusFields(Struct, omit_defaults=True, gc=False, rename="camel"):
 class PodFields(Struct, omit_defaults=True, gc=False, rename="camel"):
     """A core/v1 Pod."""
 
-    metadata: Metadata
+    metadata: PodMetadata
     spec: PodSpecFields | None = None
     status: PodStatusFields | None = None
 
@@ -117,7 +117,7 @@ class PodFields(Struct, omit_defaults=True, gc=False, rename="camel"):
 class PodOutline(Struct, gc=False, rename="camel"):
     """A core/v1 Pod with its spec undecoded."""
 
-    metadata: Metadata
+    metadata: PodMetadata
     spec: Part = UNSET
     status: PodStatusFields | None = None
 

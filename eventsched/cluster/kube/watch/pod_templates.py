@@ -101,7 +101,7 @@ class PodDecoder:
     def _pod(
         self,
         uid: str,
-        meta: object_fields.Metadata,
+        meta: object_fields.PodMetadata,
         raw_spec: msgspec.Raw,
         status: object_fields.PodStatusFields,
     ) -> Pod:
@@ -144,7 +144,7 @@ class PodDecoder:
 
 
 def _key(
-    meta: object_fields.Metadata,
+    meta: object_fields.PodMetadata,
     spec: object_fields.PodSpecFields,
     status: object_fields.PodStatusFields,
 ) -> bytes:
@@ -155,7 +155,7 @@ def _key(
     if spec.volumes:
         spec.volumes = [volume for volume in spec.volumes if _affects_placement(volume)] or None
     status.phase = status.nominated_node_name = status.start_time = status.conditions = None
-    shared = object_fields.Metadata(name="-", owner_references=meta.owner_references)
+    shared = object_fields.PodMetadata(name="-", owner_references=meta.owner_references)
     return _encode(object_fields.PodFields(shared, spec, status))
 
 

@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def fingerprint(
-    meta: object_fields.Metadata, spec: msgspec.Raw, status: object_fields.PodStatusFields
+    meta: object_fields.PodMetadata, spec: msgspec.Raw, status: object_fields.PodStatusFields
 ) -> bytes:
     """A digest of a pod without its resourceVersion and conditions."""
     version, meta.resource_version = meta.resource_version, ""
