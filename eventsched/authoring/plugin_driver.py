@@ -98,7 +98,7 @@ class PluginDriver:
 
     def remember(self, cycle: Cycle) -> None:
         """Applies to ``memory`` what the plugin remembered in a cycle."""
-        for _, key, value in cycle.remembered:
+        for _, key, value, _ in cycle.remembered:
             if value is None:
                 self.memory.pop(key, None)
             else:
@@ -118,7 +118,7 @@ class PluginDriver:
     def _side_effects(self, cycle: Cycle) -> Answers:
         answers: Answers = {}
         if cycle.remembered:
-            answers["remember"] = [[key, value] for _, key, value in cycle.remembered]
+            answers["remember"] = [list(update[1:]) for update in cycle.remembered]
         if cycle.released:
             answers["release"] = [[uid, message] for _, uid, message in cycle.released]
         return answers

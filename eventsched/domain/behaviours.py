@@ -38,6 +38,11 @@ class Behaviour(IntEnum):
     """A new node may get the row of a deleted one (``NodeAdded.row``). Without it: always a new
     row."""
 
+    BOUNDS_MEMORY = 6
+    """Entries of a plugin's memory are removed by the bounds that the plugin declares, and
+    FirstScheduledNode has bounds by default. Without it: an entry stays until the plugin or a user
+    removes it."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """The behaviours of new streams and terms."""

@@ -28,6 +28,7 @@ from eventsched.scheduling.framework.wait_results import NODE, key_of
 from eventsched.scheduling.overcommitment import overcommitted, overcommitted_resources
 from eventsched.scheduling.preemption.nomination_step import is_awaited
 from eventsched.scheduling.queueing.engine_step import EngineStep
+from eventsched.scheduling.queueing.memory_writer import MemoryWriter
 from eventsched.scheduling.queueing.node_events import node_events
 from eventsched.scheduling.queueing.queue_index import Backoff
 from eventsched.scheduling.queueing.scheduling_queue import SchedulingQueue
@@ -53,9 +54,10 @@ class Engine:
         self._step = EngineStep(profiles, extenders)
         self._classes = classes or ClassCache()
         self._scheduling_queue = SchedulingQueue(self._step, backoff or Backoff())
-        self._binding = Binding(self._step, self._scheduling_queue)
+        self._memory_writer = MemoryWriter(self._step, self._scheduling_queue)
+        self._binding = Binding(self._step, self._scheduling_queue, self._memory_writer)
         self._overruns = DeadlineOverruns(self._step)
-        self._extender_server = ExtenderServer(self._step, self._classes)
+        self._extender_server = ExtenderServer(self._step, self._classes, self._memory_writer)
         self._scheduling_cycle = SchedulingCycle(
             self._step,
             self._scheduling_queue,
@@ -236,8 +238,7 @@ class Engine:
         """Pods that the plugin refused may pass now. An unknown key has no effect."""
         plugin, key = forgotten.plugin, forgotten.key
         if key in self.state.memory.get(plugin, ()):
-            self._step.emit(records.MemoryChanged(plugin=plugin, key=key))
-            self._scheduling_queue.memory_changed(plugin, ClusterEvent.MEMORY_FORGOTTEN)
+            self._memory_writer.remove(plugin, key)
 
     def _pod_added(self, added: records.PodAdded, at: int) -> None:
         before = self._excess(added.pod.node_name)
@@ -297,6 +298,7 @@ class Engine:
         row = pod_state.row
         reservation = self.state.reservations.get(deleted.uid)
         nominated = self.state.preemptions.node(deleted.uid)
+        remembering = self.state.memory_use.plugins_of(deleted.uid)
         self._step.record(deleted, at)
         if nominated:
             self._scheduling_queue.nomination_ended(pod_state.pod, nominated)
@@ -307,6 +309,8 @@ class Engine:
                 [ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod_state.pod
             )
             self._room_made(self.state.nodes.names[row], ClusterEvent.ASSIGNED_POD_DELETE)
+        for plugin in remembering:
+            self._memory_writer.trim(plugin)
 
     def _room_made(self, node: str, event: ClusterEvent) -> None:
         """Wakes the pods nominated to a node once no victim is left there. They may no longer fit,

@@ -17,7 +17,6 @@ from eventsched.domain.records import (
     BindIntended,
     ExtenderInquired,
     ExtenderReplied,
-    MemoryChanged,
     Victims,
 )
 from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT
@@ -27,8 +26,10 @@ from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
 from eventsched.scheduling.cycle.work_budget import over_budget_message
 from eventsched.scheduling.framework import PluginError
+from eventsched.scheduling.framework.cycle_context import MemoryUpdate
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.engine_step import EngineStep
+from eventsched.scheduling.queueing.memory_writer import MemoryWriter
 
 MAX_SCORE = 10
 """The best score (upstream: extender/v1 MaxExtenderPriority)."""
@@ -38,11 +39,12 @@ GONE = "node(s) are not known to the extender any more"
 class ExtenderServer:
     """Replies to inquiries, as records."""
 
-    def __init__(self, step: EngineStep, classes: ClassCache) -> None:
+    def __init__(self, step: EngineStep, classes: ClassCache, memory_writer: MemoryWriter) -> None:
         self._step = step
         self._classes = classes
+        self._memory_writer = memory_writer
         self._unsampled: Profile | None = None
-        self._remembered: list[tuple[str, str, Any]] = []
+        self._remembered: list[MemoryUpdate] = []
 
     def reply(self, inquiry: ExtenderInquired) -> None:
         """Emits the reply to an inquiry that was just committed."""
@@ -55,8 +57,7 @@ class ExtenderServer:
             fields = {"problem": str(error)}
         reply = ExtenderReplied(number=inquiry.number, uid=inquiry.uid, verb=inquiry.verb, **fields)
         self._step.emit(reply)
-        for plugin, key, value in self._remembered:
-            self._step.emit(MemoryChanged(plugin=plugin, key=key, value=value))
+        self._memory_writer.write(self._remembered)
         self._remembered = []
         if reply.attempt:
             intent = BindIntended(uid=reply.uid, node=reply.node, attempt=reply.attempt)

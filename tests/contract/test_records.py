@@ -365,7 +365,7 @@ EXAMPLES: list[AnyRecord] = [
     ),
     records.NominationCleared(uid="p2", node="n2", cause="Preempted", by="p1"),
     records.NodeOvercommitted(node="n1", by="p2", resources={"cpu": (4500, 4000)}),
-    records.MemoryChanged(plugin="First", key="shop/web-0", value="n1"),
+    records.MemoryChanged(plugin="First", key="shop/web-0", value="n1", used_by="p1"),
     records.ExtenderAsked(
         uid="p1",
         attempt=3,

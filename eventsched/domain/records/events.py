@@ -277,8 +277,10 @@ class NodeOvercommitted(Event, frozen=True, tag=True):
 
 
 class MemoryChanged(Event, frozen=True, tag=True):
-    """A plugin's memory has a new value for a key; null removes the key."""
+    """A plugin's memory has a new value for a key; null removes the key. ``used_by`` is the uid of
+    a pod; while that exists, the entry does not age."""
 
     plugin: str
     key: str
     value: Any = None
+    used_by: str = ""

@@ -53,6 +53,7 @@ class StateDigest:
         for part in _optional_parts(snapshot):
             if part:
                 yield canonical(part)
+        yield from self._memory_use()
         yield from self._memory()
 
     def _registered(self) -> Iterator[bytes]:
@@ -73,6 +74,16 @@ class StateDigest:
                 yield from self._entries(memory)
                 before = b","
         yield b"{}" if before == b"{" else b"}"
+
+    def _memory_use(self) -> Iterator[bytes]:
+        """Which entries of the memory are in use, and the others in their order. Nothing while
+        there is none, and in streams without the behaviour BOUNDS_MEMORY."""
+        for plugin, use in sorted(self._snapshot.memory_use.items()):
+            yield self._canonical(["memoryUse", plugin])
+            yield from self._entries(use.users)
+            unused = list(use.unused.items())
+            for first in range(0, len(unused), _KEYS_AT_ONCE):
+                yield self._canonical(unused[first : first + _KEYS_AT_ONCE])
 
     def _entries(self, memory: dict[str, Any]) -> Iterator[bytes]:
         keys, before = sorted(memory), b"{"

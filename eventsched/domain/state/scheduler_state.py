@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
 from eventsched.domain.records import Outcome, Record
@@ -18,6 +19,7 @@ from eventsched.domain.records.stimuli import in_force, serves, work_budget
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict, VerdictCode
 from eventsched.domain.state.consultation import Consultation
 from eventsched.domain.state.digest import digest_of
+from eventsched.domain.state.memory_use import MemoryUse
 from eventsched.domain.state.pod_places import PodPlaces
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.preemptions import Eviction, Preemptions
@@ -60,6 +62,7 @@ class SchedulerState(PodPlaces):
         """Plugin calls that took too long and are not repeated (see PluginOverran)."""
         self.reservations: dict[str, Reservation] = {}
         self.memory: dict[str, dict[str, Any]] = {}
+        self.memory_use = MemoryUse()
         self.verdicts: list[Verdict | None] = [None]
         self.verdict_numbers: dict[Verdict, VerdictCode] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
@@ -130,8 +133,13 @@ class SchedulerState(PodPlaces):
 
     def _adopt_settings(self, source: records.StreamStarted | records.TermBegan) -> None:
         """Puts the configuration and flags of a stream or term in force."""
+        bounded = Behaviour.BOUNDS_MEMORY in self.flags
         self.in_force, self.serves, self.flags = in_force(source), serves(source), source.flags
         self.work_budget = work_budget(source)
+        if Behaviour.BOUNDS_MEMORY not in self.flags:
+            self.memory_use.clear()
+        elif not bounded:
+            self.memory_use.begin(self.memory, self.now)
 
     def _history_lost(self, lost: records.HistoryLost) -> None:
         self.timeline = lost.timeline
@@ -198,6 +206,7 @@ class SchedulerState(PodPlaces):
         self.preemptions.evicting.pop(deleted.uid, None)
         del self.pods[deleted.uid]
         self.reservations.pop(deleted.uid, None)
+        self.memory_use.pod_deleted(deleted.uid, self.now)
         self._end_attempt(deleted.uid)
 
     def _eviction_succeeded(self, succeeded: records.EvictionSucceeded) -> None:
@@ -350,11 +359,16 @@ class SchedulerState(PodPlaces):
             self.preemptions.nominate(pod_state.pod, node, rows.get(node, -1))
 
     def _memory_changed(self, changed: records.MemoryChanged) -> None:
-        memory = self.memory.setdefault(changed.plugin, {})
+        plugin, key = changed.plugin, changed.key
+        memory = self.memory.setdefault(plugin, {})
         if changed.value is None:
-            memory.pop(changed.key, None)
-        else:
-            memory[changed.key] = changed.value
+            memory.pop(key, None)
+            self.memory_use.removed(plugin, key)
+            return
+        memory[key] = changed.value
+        if Behaviour.BOUNDS_MEMORY in self.flags:
+            user = changed.used_by if changed.used_by in self.pods else ""
+            self.memory_use.changed(plugin, key, user, self.now)
 
     # --- questions ------------------------------------------------------------------------
 

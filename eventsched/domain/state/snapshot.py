@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject, NodeResourceTopology
 from eventsched.domain.records import (
@@ -23,6 +24,7 @@ from eventsched.domain.records import (
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict
 from eventsched.domain.state.consultation import Consultation
+from eventsched.domain.state.memory_use import MemoryUse
 from eventsched.domain.state.numa_zones import ZoneReport
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.preemptions import Eviction, Preemptions
@@ -88,6 +90,14 @@ class ZoneReportSnapshot(msgspec.Struct, frozen=True, array_like=True):
     is_settled: bool
 
 
+class MemoryUseSnapshot(msgspec.Struct, frozen=True, array_like=True):
+    """The part of ``MemoryUse`` about one plugin: key → uid of the pod that uses it, and key →
+    since when (µs) no pod uses it, in that order."""
+
+    users: dict[str, str]
+    unused: dict[str, int]
+
+
 class StateSnapshot(msgspec.Struct, frozen=True):
     """A whole state. ``nodes`` has for every row the name of its last node, and the node or None
     if that is deleted. ``free_rows`` are the rows of deleted nodes and when they became free, in
@@ -119,6 +129,7 @@ class StateSnapshot(msgspec.Struct, frozen=True):
     work_budget: int = 0
     topologies: dict[str, ZoneReportSnapshot] = {}
     free_rows: list[tuple[int, int]] | None = None
+    memory_use: dict[str, MemoryUseSnapshot] = {}
 
 
 _encoder = msgspec.json.Encoder()
@@ -142,6 +153,7 @@ def copied(state: "SchedulerState") -> StateSnapshot:
         pods=[PodSnapshot(*_pod_attributes(pods[uid])) for uid in reserved_first],
         reservations={uid: _reservation(each) for uid, each in state.reservations.items()},
         memory={plugin: dict(values) for plugin, values in state.memory.items()},
+        memory_use=_memory_use(state.memory_use),
         verdicts=[verdict for verdict in state.verdicts if verdict is not None],
         scorings=state.scorings[1:],
         timeline=state.timeline,
@@ -198,7 +210,7 @@ def restore(state: "SchedulerState", body: bytes) -> None:
     for node, report in snapshot.topologies.items():
         restored = ZoneReport(report.current, report.uncovered, is_settled=report.is_settled)
         state.topologies.put_back(node, restored)
-    state.memory.update(snapshot.memory)
+    _restore_memory(state, snapshot)
     state.now, state.seed, state.order = snapshot.now, snapshot.seed, snapshot.order
     state.bookings = snapshot.bookings
     state.timeline, state.in_force = snapshot.timeline, snapshot.in_force
@@ -243,6 +255,17 @@ def _restore_pods(state: "SchedulerState", snapshot: StateSnapshot) -> None:
     state.preemptions.evicting.update(snapshot.preemptions.evictions)
 
 
+def _restore_memory(state: "SchedulerState", snapshot: StateSnapshot) -> None:
+    """The entries of plugins, and their use in a stream that follows it."""
+    state.memory.update(snapshot.memory)
+    for plugin, use in snapshot.memory_use.items():
+        state.memory_use.put_back(plugin, use.users, use.unused)
+    for plugin, memory in state.memory.items() if Behaviour.BOUNDS_MEMORY in snapshot.flags else ():
+        keys = state.memory_use.unused(plugin).keys() | state.memory_use.users(plugin).keys()
+        if keys != memory.keys():
+            raise msgspec.ValidationError(f"the use of the memory of {plugin} is not complete")
+
+
 def _reservation(reservation: Reservation) -> ReservationSnapshot:
     return ReservationSnapshot(
         reservation.node,
@@ -264,6 +287,13 @@ def _consultation(consultation: Consultation | None) -> ConsultationSnapshot | N
     if consultation is None:
         return None
     return ConsultationSnapshot(list(consultation.asked), list(consultation.answered))
+
+
+def _memory_use(use: MemoryUse) -> dict[str, MemoryUseSnapshot]:
+    return {
+        plugin: MemoryUseSnapshot(dict(use.users(plugin)), dict(use.unused(plugin)))
+        for plugin in use.plugins()
+    }
 
 
 def _zones(report: ZoneReport) -> ZoneReportSnapshot:

@@ -3,24 +3,32 @@
 The memory is in the log: only MemoryChanged records change it, and it survives a restart.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.units import nanoseconds
-from eventsched.scheduling.config.pluginargs import Arguments, out_of_range
+from eventsched.scheduling.config.pluginargs import Arguments, out_of_range, outside
+from eventsched.scheduling.config.sections import Int64
 from eventsched.scheduling.framework import (
     Change,
     ClusterEvent,
     Cycle,
     IntColumn,
+    MemoryBounds,
     NodeView,
     PreFilterResult,
     Status,
 )
+
+_TTL = "720h"
+_MAX_ENTRIES = 100_000
+"""The default bounds: after 30 days what a pod has left on a node is seldom of use, and 100,000
+entries take about 50 MB of memory."""
 
 _TEMPLATE_HASH_LABEL = "pod-template-hash"
 """The label by which a Deployment distinguishes the pods of its ReplicaSets."""
@@ -30,26 +38,30 @@ class FirstScheduledNodeArgs(Arguments, frozen=True):
     """``mode`` required: the pod waits for its node; preferred: its node scores 100, all others 0.
 
     ``key`` identifies a recreated pod: by ``name`` and namespace, by ``owner``, or by the value of
-    the annotation ``key_annotation``. ``ttl`` is how long a node is remembered after the last bind
-    there ("0s": forever). ``when_gone`` says whether pods wait for a node that is not in the
-    cluster, or forget it."""
+    the annotation ``key_annotation``. ``ttl`` is how long a node is remembered after the pod that
+    was bound there last is gone ("0s": forever; None stands for the default, 720h). ``max_entries``
+    is how many nodes are remembered for pods that are gone (0: any number). ``when_gone`` says
+    whether pods wait for a node that is not in the cluster, or forget it."""
 
     mode: Literal["required", "preferred"] = "required"
     key: Literal["name", "owner", "annotation"] = "name"
     key_annotation: str = ""
-    ttl: str = "0s"
+    ttl: str | None = None
+    max_entries: Int64 = _MAX_ENTRIES
     when_gone: Literal["wait", "forget"] = "wait"
 
     def problems(self) -> Iterator[InputError]:
-        """A missing or unused annotation key, and a wrong duration."""
+        """A missing or unused annotation key, and bounds out of range."""
         if self.key == "annotation" and not self.key_annotation:
             problem = "key: annotation needs the annotation's key"
             yield InputError("keyAnnotation", problem, "name one such as example.com/sticky")
         if self.key != "annotation" and self.key_annotation:
             problem = f"has no effect with key: {self.key}"
             yield InputError("keyAnnotation", problem, "write key: annotation, or remove it")
-        if nanoseconds(self.ttl, "ttl") < 0 or 0 < nanoseconds(self.ttl, "ttl") < 1_000_000_000:
+        ttl = nanoseconds(self.ttl or "0s", "ttl")
+        if ttl < 0 or 0 < ttl < 1_000_000_000:
             yield out_of_range("ttl", self.ttl, "1s or more, or 0s")
+        yield from outside("maxEntries", self.max_entries, 0, 1_000_000_000)
 
 
 class RememberedNode(NamedTuple):
@@ -82,8 +94,17 @@ class FirstScheduledNode:
         self._required = args.mode == "required"
         self._key_by, self._annotation = args.key, args.key_annotation
         self.annotations = (self._annotation,) if self._annotation else ()
-        self._ttl = nanoseconds(args.ttl) // 1_000
         self._forgets_missing = args.when_gone == "forget"
+        self._args_ttl = args.ttl
+        self._ttl_since_bind = 0
+        ttl = nanoseconds(_TTL if args.ttl is None else args.ttl)
+        self.memory_bounds = MemoryBounds(ttl=ttl / 10**9, max_entries=args.max_entries)
+
+    def as_of(self, flags: Collection[int]) -> None:
+        """In a stream without bounds of memory, ``ttl`` counts from the last bind, and the default
+        is forever."""
+        if Behaviour.BOUNDS_MEMORY not in flags:
+            self._ttl_since_bind = nanoseconds(self._args_ttl or "0s") // 1_000
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> PreFilterResult | None:
         """Restricts the pod to its remembered node in mode required. Forgets a node that is gone if
@@ -110,12 +131,12 @@ class FirstScheduledNode:
         return np.where(nodes.is_named(remembered.node if remembered else ""), 100, 0)
 
     def post_bind(self, cycle: Cycle, pod: Pod, node: str) -> None:
-        """Remembers the first node, and renews its time at each bind there. A bind elsewhere
-        changes nothing."""
+        """Remembers the first node, which the pod uses from now on. A bind elsewhere changes
+        nothing."""
         key = self._key(pod)
         remembered = self._remembered(cycle, key)
         if key is not None and (remembered is None or remembered.node == node):
-            cycle.remember(key, {"node": node, "at": cycle.now})
+            cycle.remember(key, {"node": node, "at": cycle.now}, used_by=pod.uid)
 
     def hint(self, cycle: Cycle, pod: Pod, change: Change) -> bool:
         """True if the pod's node is back, or is no longer waited for."""
@@ -159,12 +180,12 @@ class FirstScheduledNode:
         return f"{pod.namespace}/{kind}/{name}"
 
     def _remembered(self, cycle: Cycle, key: str | None) -> RememberedNode | None:
-        """The remembered node, unless its ``ttl`` has passed."""
+        """The remembered node."""
         stored = None if key is None else cycle.memory.get(key)
         remembered = None if stored is None else _decoded(stored)
-        if remembered is None or (self._ttl and cycle.now - remembered.at >= self._ttl):
-            return None
-        return remembered
+        ttl = self._ttl_since_bind
+        is_expired = remembered is not None and ttl and cycle.now - remembered.at >= ttl
+        return None if is_expired else remembered
 
 
 def _decoded(stored: Any) -> RememberedNode:

@@ -21,15 +21,19 @@ from eventsched.scheduling.framework.extender import binder
 from eventsched.scheduling.framework.plugin_calls import PluginCalls
 from eventsched.scheduling.framework.wait_results import NODE, Awaiting, ObjectKey, Preparation
 from eventsched.scheduling.queueing.engine_step import EngineStep
+from eventsched.scheduling.queueing.memory_writer import MemoryWriter
 from eventsched.scheduling.queueing.scheduling_queue import SchedulingQueue
 
 
 class Binding:
     """Takes each reservation to its end: bound, or given up."""
 
-    def __init__(self, step: EngineStep, scheduling_queue: SchedulingQueue) -> None:
+    def __init__(
+        self, step: EngineStep, scheduling_queue: SchedulingQueue, memory_writer: MemoryWriter
+    ) -> None:
         self._step = step
         self._scheduling_queue = scheduling_queue
+        self._memory_writer = memory_writer
         self._released: deque[tuple[str, str, str | None, str]] = deque()
         self._releasing = False
 
@@ -37,10 +41,9 @@ class Binding:
         """Turns the plugins' side effects in ``cycle`` into events: changes of their memory, pods
         that they activated, and decisions about pods that wait at Permit. ``uid`` is the pod that
         the plugins ran for."""
-        for plugin, key, value in cycle.remembered:
-            self._step.emit(records.MemoryChanged(plugin=plugin, key=key, value=value))
-            self._scheduling_queue.memory_changed(plugin)
-        cycle.remembered.clear()
+        if cycle.remembered:
+            self._memory_writer.write(cycle.remembered)
+            cycle.remembered.clear()
         for plugin, waiting in cycle.activated:
             self._scheduling_queue.activate(waiting, plugin)
         cycle.activated.clear()

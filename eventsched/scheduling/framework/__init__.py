@@ -18,6 +18,7 @@ from eventsched.scheduling.framework.cycle_context import plain as plain
 from eventsched.scheduling.framework.plugin import POINTS as POINTS
 from eventsched.scheduling.framework.plugin import DependsOn as DependsOn
 from eventsched.scheduling.framework.plugin import IntColumn as IntColumn
+from eventsched.scheduling.framework.plugin import MemoryBounds as MemoryBounds
 from eventsched.scheduling.framework.plugin import Plugin as Plugin
 from eventsched.scheduling.framework.plugin import PluginError as PluginError
 from eventsched.scheduling.framework.plugin import PostFilterResult as PostFilterResult

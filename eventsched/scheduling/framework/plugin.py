@@ -31,6 +31,8 @@ Arguments and what a plugin may read:
 - ``reads_objects`` are types of the registry that are watched only for plugins that list them.
 - ``annotations`` are those of pods and nodes that the plugin reads, each a name or a prefix that
   ends with ``/`` or ``*``. Others are not stored, so the plugin does not see them.
+- ``memory_bounds`` is a ``MemoryBounds`` below: for how long, and how many entries of
+  the plugin's memory are kept. Without it an entry stays until the plugin or a user removes it.
 - ``samples`` is a ``Sampling`` (sampling.py): a query whose results, one number per node, are
   logged at intervals. ``nodes.sampled(source)`` reads the newest ones.
 
@@ -73,10 +75,13 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+import msgspec
 from numpy.typing import NDArray
 
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code
+from eventsched.domain.units import SECOND
 from eventsched.scheduling.framework.pod_groups import Group
 
 IntColumn = NDArray[Any]
@@ -163,6 +168,59 @@ class QueuedPod:
     since: int
     attempts: int
     group: Group | None = None
+
+
+_MAX_BOUND = 2**40
+"""More seconds, and more entries, than there will ever be; their microseconds are an int64."""
+
+
+class MemoryBounds(msgspec.Struct, frozen=True):
+    """A plugin declares it as ``memory_bounds``. Both bounds are about entries that no pod uses
+    (see ``Cycle.remember``).
+
+    An entry that was not used for ``ttl`` seconds is gone: the plugin no longer sees it. If there
+    are more than ``max_entries``, those that were not used for the longest time are removed. 0
+    stands for no bound. Raises ValueError for a value out of range."""
+
+    ttl: float = 0
+    max_entries: int = 0
+
+    def __post_init__(self) -> None:
+        for name, kind in (("ttl", (int, float)), ("max_entries", int)):
+            value = getattr(self, name)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, kind)
+                or not 0 <= value < _MAX_BOUND
+            ):
+                raise ValueError(f"MemoryBounds.{name}: {value!r} is not a number of 0 or more")
+
+    @property
+    def microseconds(self) -> int:
+        """``ttl`` in the unit of the log."""
+        return round(self.ttl * SECOND)
+
+
+def declared_bounds(plugin: Any) -> MemoryBounds | None:
+    """The bounds that a plugin declares, if any. Raises InputError for a wrong declaration."""
+    bounds = getattr(plugin, "memory_bounds", None)
+    if bounds is None or isinstance(bounds, MemoryBounds):
+        return bounds
+    raise InputError(
+        f"plugin {plugin.name}: memory_bounds",
+        f"{bounds!r} is not a MemoryBounds",
+        "write eventsched.scheduling.framework.MemoryBounds(ttl=…, max_entries=…)",
+    )
+
+
+def wider(one: MemoryBounds, other: MemoryBounds) -> MemoryBounds:
+    """The bounds that keep what either keeps: profiles share the memory of a plugin."""
+    return MemoryBounds(
+        ttl=one.ttl and other.ttl and max(one.ttl, other.ttl),
+        max_entries=one.max_entries
+        and other.max_entries
+        and max(one.max_entries, other.max_entries),
+    )
 
 
 class Plugin(Protocol):

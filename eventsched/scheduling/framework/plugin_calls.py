@@ -16,10 +16,12 @@ from eventsched.scheduling.framework import extension_points as point
 from eventsched.scheduling.framework.cluster_events import ClusterEvent
 from eventsched.scheduling.framework.plugin import (
     DependsOn,
+    MemoryBounds,
     PluginError,
     PostFilterResult,
     PreFilterResult,
     Status,
+    declared_bounds,
     depends_on,
 )
 from eventsched.scheduling.framework.sampling import Sampling
@@ -34,7 +36,7 @@ class PluginTraits(msgspec.Struct, frozen=True):
     (all of them if it declares none), ``asks_again_with_group`` says that GROUP_CHANGE is among
     those declared, ``wakes_on_objects`` are types of objects. ``overdue`` is its message for a
     preparation that takes too long, None if it has none; ``normalization`` says how its raw scores
-    become 0..100 without a ``normalize_score``."""
+    become 0..100 without a ``normalize_score``; ``memory_bounds`` are None without a bound."""
 
     wakes_on: frozenset[ClusterEvent]
     asks_again_with_group: bool
@@ -43,10 +45,11 @@ class PluginTraits(msgspec.Struct, frozen=True):
     samples: Sampling | None
     overdue: str | None
     normalization: Normalization
+    memory_bounds: MemoryBounds | None
 
 
 def traits_of(plugin: Any) -> PluginTraits:
-    """The traits of a plugin, read from its attributes."""
+    """The traits of a plugin, read from its attributes. Raises InputError for wrong bounds."""
     wakes_on = getattr(plugin, "wakes_on", None)
     return PluginTraits(
         wakes_on=frozenset(ClusterEvent if wakes_on is None else wakes_on),
@@ -56,6 +59,7 @@ def traits_of(plugin: Any) -> PluginTraits:
         samples=getattr(plugin, "samples", None),
         overdue=str(plugin.overdue) if hasattr(plugin, "overdue") else None,
         normalization=getattr(plugin, "normalization", Normalization.IDENTITY),
+        memory_bounds=declared_bounds(plugin),
     )
 
 

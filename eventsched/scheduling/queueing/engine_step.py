@@ -14,8 +14,10 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
-from eventsched.scheduling.framework import POINTS, Cycle, plain
+from eventsched.scheduling.framework import POINTS, Cycle, MemoryBounds, plain
+from eventsched.scheduling.framework.cycle_context import MemoryExpiry
 from eventsched.scheduling.framework.extender import Extender
+from eventsched.scheduling.framework.plugin import wider
 from eventsched.scheduling.framework.pod_groups import PodGroups
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.queue_index import QueueIndex
@@ -34,6 +36,7 @@ class EngineStep:
         self.extenders = extenders
         first = next(iter(profiles.values()))
         self.groups = PodGroups(self.state)
+        self.expiry = MemoryExpiry(self.state.memory_use, _memory_bounds(profiles))
         self.queue = QueueIndex(self.state, first.sort_key, self.groups)
         alone = {"queueSort": first.points["queueSort"]}
         self._no_plugins = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
@@ -122,8 +125,20 @@ class EngineStep:
             and bool(self.state.in_force),
             topologies=self.state.topologies,
             schedulers=self.profiles.keys(),
+            expiry=self.expiry,
         )
 
     def _note_group(self, uid: str) -> None:
         for member in self.groups.note(uid):
             self.queue.reorder(member)
+
+
+def _memory_bounds(profiles: Mapping[str, Profile]) -> dict[str, MemoryBounds]:
+    """The bounds of each plugin's memory, which the profiles share; a plugin without bounds in one
+    of them has none."""
+    by_plugin: dict[str, MemoryBounds] = {}
+    for profile in profiles.values():
+        for name, calls in profile.by_name.items():
+            bounds = calls.traits.memory_bounds or MemoryBounds()
+            by_plugin[name] = wider(by_plugin.get(name, bounds), bounds)
+    return by_plugin

@@ -77,7 +77,7 @@ def test_memory_is_what_the_log_will_hold(value: Any) -> None:
     cycle = Cycle(now=0, seed="")
     cycle.plugin = "Keeps"
     cycle.remember("key", value)
-    ((_, key, kept),) = cycle.remembered
+    ((_, key, kept, _),) = cycle.remembered
     changed = records.MemoryChanged(plugin="Keeps", key=key, value=kept)
     assert records.decode(records.encode(changed)) == changed
 

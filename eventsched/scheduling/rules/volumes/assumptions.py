@@ -146,7 +146,7 @@ def sweep(cycle: Cycle, keys: Iterable[str]) -> None:
 
 def _holders(cycle: Cycle, key: str) -> list[str]:
     """The uids of the pods that hold an assumption, including changes made in this step."""
-    for plugin, changed, value in reversed(cycle.remembered):
+    for plugin, changed, value, _ in reversed(cycle.remembered):
         if (plugin, changed) == (cycle.plugin, key):
             return list(value or [])
     return list(cycle.memory.get(key) or [])

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.objects import Owner, Pod
 from eventsched.domain.records import MemoryChanged, Record
 from eventsched.plugins.gallery.first_scheduled_node import (
@@ -46,8 +47,20 @@ def remembers(key: str, node: str, at: int = 0) -> MemoryChanged:
 
 
 def engine(**args: Any) -> Engine:
-    """One with the plugin and NodeResourcesFit."""
-    return engine_of(NodeResourcesFit(), FirstScheduledNode(FirstScheduledNodeArgs(**args)))
+    """One with the plugin and NodeResourcesFit, in a stream from before memory had bounds."""
+    plugin = FirstScheduledNode(FirstScheduledNodeArgs(**args))
+    plugin.as_of(())
+    return engine_of(NodeResourcesFit(), plugin)
+
+
+def bounded(**args: Any) -> Engine:
+    """The same in a new stream, with the nodes n1 and n2, of which n2 is larger."""
+    plugin = FirstScheduledNode(FirstScheduledNodeArgs(**args))
+    plugin.as_of(CURRENT)
+    made = engine_of(NodeResourcesFit(), plugin)
+    opening = records.StreamStarted(format=1, engine="0", seed="s", flags=CURRENT)
+    observed(made, opening, *added(make_node(cpu=2000), make_node("n2", cpu=8000)))
+    return made
 
 
 def home(**args: Any) -> Engine:
@@ -204,6 +217,81 @@ def test_a_value_from_before_there_were_times_is_known() -> None:
         made.state.apply(MemoryChanged(plugin=STICKY, key="default/p1", value="n1"), 0)
         observed(made, *added(make_node(cpu=2000), make_node("n2", cpu=8000)))
         assert bound(made, make_pod(), 3600 * SECOND)[0] == node
+
+
+DAY = 24 * 3600 * SECOND
+
+
+def returns(made: Engine, at: int, name: str = "p1") -> bool:
+    """Whether a pod of that name, which ran on n1, goes there again. It is deleted then."""
+    node, _ = bound(made, make_pod(name, uid=f"{name} at {at}", cpu=0), at)
+    return node == "n1"
+
+
+def ran(made: Engine, name: str, until: int) -> None:
+    """A pod that runs on n1 from now until a time (µs)."""
+    observed(made, *added(make_pod(name, cpu=0, node_name="n1")), at=made.state.now)
+    changed = MemoryChanged(
+        plugin=STICKY, key=f"default/{name}", value={"node": "n1", "at": 0}, used_by=name
+    )
+    made.state.apply(changed, made.state.now)
+    observed(made, records.PodDeleted(uid=name), at=until)
+
+
+@pytest.mark.parametrize(
+    ("args", "days", "expected"),
+    [
+        ({}, 29, True), ({}, 30, False),
+        ({"ttl": "48h"}, 1, True), ({"ttl": "48h"}, 2, False),
+        ({"ttl": "0s"}, 10_000, True),
+    ],
+)  # fmt: skip
+def test_the_time_counts_from_the_end_of_the_pod(
+    args: dict[str, Any], days: int, expected: bool
+) -> None:
+    """However long the pod ran."""
+    made = bounded(**args)
+    ran(made, "p1", until=400 * DAY)
+    assert returns(made, (400 + days) * DAY) is expected
+
+
+def test_a_bind_says_who_uses_the_node() -> None:
+    made = bounded()
+    _, after = bound(made, make_pod())
+    value = {"node": "n2", "at": 0}
+    assert after == [
+        MemoryChanged(plugin=STICKY, key="default/p1", value=value, used_by="p1"),
+    ]
+
+
+def test_the_names_that_were_not_used_for_the_longest_time_are_forgotten() -> None:
+    made = bounded(max_entries=2)
+    for number, name in enumerate("abc"):
+        ran(made, name, until=number)
+    assert list(made.state.memory[STICKY]) == ["default/b", "default/c"]
+    assert [returns(made, 5, name) for name in "cba"] == [True, True, False]
+
+
+def test_any_number_of_names() -> None:
+    made = bounded(max_entries=0, ttl="0s")
+    for number in range(20):
+        ran(made, f"p{number}", until=number)
+    assert len(made.state.memory[STICKY]) == 20
+
+
+def test_a_pod_waits_for_its_node_only_while_that_is_remembered() -> None:
+    """The bind of another pod removes the expired entry and wakes the pod."""
+    made = bounded(ttl="1h")
+    ran(made, "p1", until=0)
+    observed(made, records.NodeDeleted(name="n1"), *added(AGAIN))
+    attempted(made)
+    assert made.state.pods["p1 again"].queue is records.Queue.UNSCHEDULABLE
+
+    _, after = bound(made, make_pod("other"), at=2 * 3600 * SECOND)
+
+    assert after[1] == MemoryChanged(plugin=STICKY, key="default/p1")
+    assert isinstance(after[2], records.PodQueued)
+    assert (after[2].uid, after[2].cause) == ("p1 again", "MemoryForgotten")
 
 
 # --- the same pod --------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfigura
         ("FirstScheduledNode", "{ttl: soon}", "args.ttl: 'soon' is not a duration; write one such"),
         ("FirstScheduledNode", "{ttl: -1s}", "args.ttl: -1s is out of range; use 1s or more"),
         ("FirstScheduledNode", "{ttl: 1ns}", "args.ttl: 1ns is out of range; use 1s or more"),
+        ("FirstScheduledNode", "{maxEntries: -1}", "args.maxEntries: -1 is out of range; use 0 to"),
+        ("FirstScheduledNode", "{maxEntries: 2h}", "args.maxEntries: "),
         ("FirstScheduledNode", "{key: annotation}", "args.keyAnnotation: key: annotation needs"),
         (
             "FirstScheduledNode", "{keyAnnotation: a}",
