@@ -43,6 +43,11 @@ class Behaviour(IntEnum):
     FirstScheduledNode has bounds by default. Without it: an entry stays until the plugin or a user
     removes it."""
 
+    RENUMBERS_CODES = 7
+    """A plugin that numbers its filter's answers begins again before the numbers run out. Without
+    it: once they have run out, each further answer fails its attempt, or has a reason that does not
+    name the node."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """The behaviours of new streams and terms."""

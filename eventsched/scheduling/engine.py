@@ -120,6 +120,7 @@ class Engine:
         if uid is None:
             return []
         self._step.begin()
+        self._forget_dropped_codes()
         self._overruns.apply(uid)
         try:
             self._scheduling_cycle.run(uid)
@@ -208,6 +209,11 @@ class Engine:
             return self._step.queue.head()
         return None if consultation.question is not None else consultation.uid
 
+    def _forget_dropped_codes(self) -> None:
+        """Drops the cached columns, which have codes, if a plugin has begun its numbering again."""
+        if self._step.drop_codes():
+            self._classes.forget()
+
     # --- stimuli --------------------------------------------------------------------------
 
     def _follow_up(self, stimulus: records.Stimulus) -> None:
@@ -224,6 +230,7 @@ class Engine:
             case records.MemoryForgotten():
                 self._forget(stimulus)
             case records.ExtenderInquired():
+                self._forget_dropped_codes()
                 self._extender_server.reply(stimulus)
             case records.SamplesTaken():
                 self._scheduling_queue.samples_taken(stimulus.source)

@@ -88,6 +88,13 @@ class PriorityLabel:
         """True for a node with a number in its label."""
         return change.node is None or not self._refusal(change.node.labels.get(self._label))
 
+    def drop_codes(self) -> bool:
+        """Begins the numbering again once half of the codes are given: nodes come and go."""
+        if 2 * len(self._reasons) <= _MAX_NAMED:
+            return False
+        self._reasons, self._codes = [], {}
+        return True
+
     def _refusal(self, value: str | None) -> int:
         if value is None:
             return _MISSING

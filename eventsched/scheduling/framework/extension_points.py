@@ -72,6 +72,14 @@ class FilterPlugin(NamedPlugin, Protocol):
         what other codes mean. None: all pass."""
 
 
+class CodeNumberingPlugin(NamedPlugin, Protocol):
+    """Has no counterpart upstream."""
+
+    def drop_codes(self) -> bool:
+        """Whether the plugin has begun the numbering of its filter's codes again. No attempt is
+        under way, and ``explain`` is not called with an earlier code again."""
+
+
 class ExplainPlugin(NamedPlugin, Protocol):
     """Has no counterpart upstream, where Filter answers with a Status itself."""
 

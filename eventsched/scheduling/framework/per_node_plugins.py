@@ -54,17 +54,27 @@ class _Filtering(PerNode):
             raise PluginError(
                 self.name, "filter_node", f"returned {answer!r}; None, a reason or a Status is due"
             )
-        number = self._numbers.setdefault(status, len(self._numbers) + 1)
-        if number > MOST_REASONS:
+        number = self._numbers.get(status, 0)
+        if number:
+            return number
+        if len(self._statuses) == MOST_REASONS:
             raise PluginError(
                 self.name,
                 "filter_node",
                 f"gave more than {MOST_REASONS} different reasons; leave names and measured values "
                 "out of them",
             )
-        if number > len(self._statuses):
-            self._statuses.append(status)
-        return number
+        self._statuses.append(status)
+        self._numbers[status] = len(self._statuses)
+        return len(self._statuses)
+
+    def drop_codes(self) -> bool:
+        """Begins the numbering again once half of the codes are given: reasons that name a node or
+        a value are new with every node and value, for as long as the process runs."""
+        if 2 * len(self._statuses) <= MOST_REASONS:
+            return False
+        self._statuses, self._numbers = [], {}
+        return True
 
 
 class _Scoring(PerNode):

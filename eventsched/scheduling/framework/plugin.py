@@ -58,6 +58,9 @@ What wakes a pod that the plugin has refused:
 
 Less common:
 
+- ``drop_codes() -> bool`` is for a plugin that gives each new answer of its filter a new code. It
+  is called between attempts. If it returns True, the plugin has begun its numbering again, and
+  earlier codes are no longer used.
 - ``names_node`` is a node that the arguments name: a missing node is reported.
 - ``replaces`` is a plugin that should not run before this one at PostFilter.
 - ``overdue`` is the message for a preparation that takes too long.

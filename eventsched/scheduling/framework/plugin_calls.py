@@ -77,6 +77,7 @@ class PluginCalls:
         self.pre_filter = bound(plugin, point.PreFilterPlugin.pre_filter)
         self.filter = bound(plugin, point.FilterPlugin.filter)
         self.explain = bound_if_there(plugin, point.ExplainPlugin.explain)
+        self.drop_codes = bound_if_there(plugin, point.CodeNumberingPlugin.drop_codes)
         self.post_filter = bound(plugin, point.PostFilterPlugin.post_filter)
         self.pre_score = bound(plugin, point.PreScorePlugin.pre_score)
         self.score = bound(plugin, point.ScorePlugin.score)

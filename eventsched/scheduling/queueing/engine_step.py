@@ -4,7 +4,7 @@ The parts of the engine (scheduling cycle, scheduling queue, binding cycle) shar
 and calls ``emit``. Nothing else changes the state.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eventsched.domain.behaviours import Behaviour
@@ -14,7 +14,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
-from eventsched.scheduling.framework import POINTS, Cycle, MemoryBounds, plain
+from eventsched.scheduling.framework import POINTS, Cycle, MemoryBounds, PluginError, plain
 from eventsched.scheduling.framework.cycle_context import MemoryExpiry
 from eventsched.scheduling.framework.extender import Extender
 from eventsched.scheduling.framework.plugin import wider
@@ -40,6 +40,12 @@ class EngineStep:
         self.queue = QueueIndex(self.state, first.sort_key, self.groups)
         alone = {"queueSort": first.points["queueSort"]}
         self._no_plugins = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
+        self._drop_codes = [
+            calls.drop_codes
+            for profile in profiles.values()
+            for calls in profile.by_name.values()
+            if calls.drop_codes is not None
+        ]
         self.position = 0
         self._cause = 0
         self._out: list[LogEntry] = []
@@ -71,6 +77,13 @@ class EngineStep:
         for uid in self.state.pods:
             self.queue.note(uid, self.signatures)
         self.drain()
+
+    def drop_codes(self) -> bool:
+        """Whether a plugin has begun the numbering of its codes again. Call it between attempts."""
+        if not self._drop_codes or Behaviour.RENUMBERS_CODES not in self.state.flags:
+            return False
+        dropped = [_has_dropped(drop_codes) for drop_codes in self._drop_codes]
+        return True in dropped
 
     def drain(self) -> list[LogEntry]:
         """The records since the last call."""
@@ -131,6 +144,13 @@ class EngineStep:
     def _note_group(self, uid: str) -> None:
         for member in self.groups.note(uid):
             self.queue.reorder(member)
+
+
+def _has_dropped(drop_codes: Callable[[], bool]) -> bool:
+    try:
+        return bool(drop_codes())
+    except PluginError:
+        return True  # it may have dropped some; without cached columns that is the same
 
 
 def _memory_bounds(profiles: Mapping[str, Profile]) -> dict[str, MemoryBounds]:
