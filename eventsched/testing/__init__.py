@@ -7,14 +7,15 @@
 ``verdicts`` and ``scores`` call one plugin for some nodes; ``scheduled_to`` runs it together with
 kube-scheduler's default plugins. For more than one attempt use the engine itself: ``engine_with``
 makes one, ``observed`` passes stimuli to it, ``attempted`` makes a scheduling attempt; both return
-the resulting records. Nothing here needs a cluster, a database or a clock: the test chooses the
-times, in microseconds.
+the resulting records. ``STREAM_STARTED`` is the first stimulus of a new stream. Nothing here needs
+a cluster, a database or a clock: the test chooses the times, in microseconds.
 """
 
 from eventsched.domain.units import SECOND
 from eventsched.testing.answers import Answered, scheduled_to, scores, verdicts
 from eventsched.testing.engines import (
     PROFILE,
+    STREAM_STARTED,
     attempted,
     engine_of,
     engine_with,
@@ -28,6 +29,7 @@ __all__ = [
     "GIB",
     "PROFILE",
     "SECOND",
+    "STREAM_STARTED",
     "Answered",
     "added",
     "attempted",

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from eventsched.domain.records import PodDecided, Record, Stimulus
+from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.records import PodDecided, Record, Stimulus, StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.records.record_codec import FORMAT
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.default_binder import DefaultBinder
 from eventsched.plugins.priority_sort import PrioritySort
@@ -22,6 +24,10 @@ from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.queueing.queue_index import Backoff
 
 PROFILE = "default-scheduler"
+
+STREAM_STARTED = StreamStarted(format=FORMAT, engine="test", seed="test", flags=CURRENT)
+"""Begins a stream with all behaviours of this version, such as the bounds of plugins' memory.
+Without it an engine decides as version 0.1 did (docs/log-format.md)."""
 
 
 def typed(plugin: type[Any], **args: Any) -> Any:

@@ -1,5 +1,6 @@
 """The plugins, configurations and commands of the README and of the pages that continue it."""
 
+import importlib
 import json
 import re
 import shlex
@@ -87,6 +88,18 @@ def test_every_command_of_the_readme_is_run_somewhere(
         assert "placed on" in capsys.readouterr().out
         ran += 1
     assert ran >= 3
+
+
+def test_the_pages_test_of_a_memory_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("last_seen", "test_last_seen"):
+        [text] = re.findall(rf"```python\n(# {name}\.py\n.*?)```", README, re.DOTALL)
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("test_last_seen")
+
+    module.test_a_pod_is_forgotten_a_week_after_it_is_gone()
+
+    assert main(["plugin", "check", str(tmp_path / "last_seen.py"), "--attempts", "20"]) == 0
 
 
 def test_the_readmes_files_are_there_and_what_it_makes_is_ignored() -> None:
