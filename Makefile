@@ -179,6 +179,7 @@ bench-cluster: controlplane ## kube-scheduler and eventsched on the same API ser
 	$(BIN)/python -m benchmarks.cluster.intake
 	$(BIN)/python -m benchmarks.cluster.takeover
 	$(BIN)/python -m benchmarks.cluster.restart
+	$(BIN)/python -m benchmarks.cluster.start_again
 	$(BIN)/python -m benchmarks.cluster.extender
 
 conformance-golden: $(READY) ## regenerate the answers in tests/conformance from kube-scheduler's code; needs Go

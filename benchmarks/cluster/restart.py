@@ -153,7 +153,7 @@ def _restarted(replicas: list[Scheduler], database: str, load: Load) -> dict[str
         for name in ("records", "estimated", "loading", "reading", "applying")
         if name in caught_up
     }
-    found["first attempt"] = round(_first_attempt(database, records) - began, 2)
+    found["first attempt"] = round(_awaited_attempt(database, records) - began, 2)
     found |= {"first bind": round(bound, 2), "CPU": cpu[leads]}
     return found
 
@@ -169,13 +169,20 @@ def _steps(lines: list[dict[str, Any]], began: float) -> Iterator[tuple[str, flo
         before = at
 
 
-def _first_attempt(database: str, since: int) -> float:
-    """When (s since 1970) the first attempt after a position was made."""
+def _awaited_attempt(database: str, since: int) -> float:
+    at = first_attempt(database, since)
+    if not at:
+        raise RuntimeError("no attempt")
+    return at
+
+
+def first_attempt(database: str, since: int) -> float:
+    """When (s since 1970) the first attempt after a position was made; 0 if none was."""
     with psycopg.connect(database) as connection:
         for at, record in connection.execute(_RECORDS, [since]):
             if record["kind"] == "PodDecided":
                 return float(at) / 1e6
-    raise RuntimeError("no attempt")
+    return 0.0
 
 
 def _is_ready(scheduler: Scheduler) -> bool:

@@ -40,6 +40,7 @@ from eventsched.process.service_plan import (
     shown_configuration,
 )
 from eventsched.process.settings import ExtenderSettings, ServingSettings, Settings, seconds
+from eventsched.process.start_times import StartClock
 from eventsched.process_log import output
 from eventsched.process_log.narration import Narrator
 from eventsched.runtime import gc_tuning
@@ -106,10 +107,11 @@ class ServiceObserver:
         stream: str,
         status: LiveStatus,
         assembly: Assembly,
+        start_clock: StartClock,
         inquiries: Inquiries | None = None,
     ) -> None:
         self._inquiries = inquiries
-        self._assembly, self._status = assembly, status
+        self._assembly, self._status, self._start_clock = assembly, status, start_clock
         self._is_reloaded = False
         self.batch_committed, self.fenced = metrics.batch_committed, metrics.fenced
         self.log_applied = metrics.log_applied
@@ -122,6 +124,9 @@ class ServiceObserver:
             self._is_reloaded = False
             gc_tuning.freeze()
         logger.info("deciding", nodes=self._status.nodes, after=round(seconds, 3))
+        replica = self._status.replica
+        if replica is not None and replica.follower is not None:
+            self._start_clock.report(replica.follower.caught_up_at, seconds)
         for plugin, node in self._assembly.unknown_nodes(self._status.node_names):
             logger.warning("a plugin names a node that is not there", plugin=plugin, node=node)
 
@@ -142,6 +147,7 @@ class _Process:
     def __init__(self, job: ServiceOptions) -> None:
         self._job = job
         self._stopping = False
+        self._start_clock = StartClock()
         self._main: asyncio.Task[Any] | None = None
         election = job.assembly.configuration.leader_election
         lease = election.resource_name if election.leader_elect else ""
@@ -152,6 +158,7 @@ class _Process:
 
     async def run(self) -> int:
         """Runs the process from start to end, and returns its exit code."""
+        self._start_clock.note("imported")
         self._main = asyncio.current_task()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -213,6 +220,7 @@ class _Process:
                 self._job.settings.stream,
                 self._status,
                 self._job.assembly,
+                self._start_clock,
                 inquiries,
             )
 
@@ -297,6 +305,7 @@ class _Process:
         self._api = await reached(
             self._job.kubeconfig, client.context or None, seconds(client.timeout)
         )
+        self._start_clock.note("connected")
         running.push_async_callback(self._api.close)
         kube = Kube(
             self._api,
@@ -339,6 +348,7 @@ class _Process:
         is a defect."""
         gc_tuning.freeze()
         await kube.start()
+        self._start_clock.note("listed")
         logger.info("the cluster is watched", server=kube.api.access.server)
         self._status.waiting = ""
         gc_tuning.freeze()

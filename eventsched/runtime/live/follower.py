@@ -40,6 +40,8 @@ class Follower:
     def __init__(self, followed_stream: FollowedStream, tail: Tail, worker: Worker) -> None:
         self.health = DatabaseHealth()
         self.caught_up = False
+        self.caught_up_at = 0.0
+        """The monotonic time (s) at which the log was caught up with first; 0 until then."""
         self._caught_up_once = asyncio.Event()
         self._followed_stream, self._tail, self._worker = followed_stream, tail, worker
         self._restored = followed_stream.head.next > 0
@@ -61,6 +63,7 @@ class Follower:
             self._answered()
             if self.caught_up and not self._caught_up_once.is_set():
                 self._caught_up_once.set()
+                self.caught_up_at = time.monotonic()
                 self._report_start()
             await asyncio.sleep(POLL_PERIOD if self.caught_up else 0)
 
