@@ -17,9 +17,9 @@ from eventsched.domain.records.stimuli import in_force
 from eventsched.process.service_plan import ServiceOptions, plan_of
 
 _NEED_RESTART = ("database", "stream", "serving", "client", "extender")
-"""Fields of the settings that need a restart."""
+"""Settings and sections of settings that need a restart."""
 _IN_THE_LOG = ("extender.profile",)
-"""Fields of these that do not: a term's first record has them."""
+"""Fields of those sections that need none: the first record of a term has them."""
 _AT_ONCE = ("logging",)
 """Fields that take effect without a new term."""
 

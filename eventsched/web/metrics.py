@@ -1,9 +1,10 @@
 """The metrics of one scheduler, in a registry of their own. docs/metrics.md explains each.
 
-There are three sources: committed records, which ``records_committed`` counts; measurements that
-the process reports (``batch_committed``, ``log_applied``…); and values that are read at each scrape
-(web/gauges.py). If a metric means the same as one of upstream's pkg/scheduler/metrics/metrics.go,
-it has the same name, labels and buckets.
+There are four sources: committed records, which ``records_committed`` counts; measurements that
+the process reports (``batch_committed``, ``log_applied``…); values that are read at each scrape
+(web/gauges.py); and parts of the process that register metrics of their own
+(web/reload_metrics.py). If a metric means the same as one of upstream's
+pkg/scheduler/metrics/metrics.go, it has the same name, labels and buckets.
 """
 
 import platform

@@ -111,7 +111,8 @@ READERS: dict[str, tuple[str, Reader]] = {
     "ElasticQuota": ("scheduling.x-k8s.io", _elastic_quota),
     "NodeResourceTopology": ("topology.node.k8s.io", node_resource_topology),
 }
-"""Kind → its API group and its reader (object and ``defaults``, as of ``pods.pod``)."""
+"""Kind → its API group and its reader, which takes the object and ``defaults``: whether to fill in
+what an API server would on admission, as ``pods.pod`` does."""
 
 
 def is_read(kind: str, version: Any) -> bool:

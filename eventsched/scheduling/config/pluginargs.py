@@ -2,8 +2,8 @@
 
 The fields and defaults are those of kube-scheduler/config/v1/types_pluginargs.go and
 pkg/scheduler/apis/config/v1/defaults.go, the rules those of validation/validation_pluginargs.go,
-under the feature gates' defaults of v1.36. A plugin that uses one of them has ``Args = …``.
-``ARGUMENTS`` also covers plugins that do not exist here yet, so that their arguments are checked.
+under the feature gates' defaults of v1.36. A plugin names its class in ``Args``. ``ARGUMENTS`` also
+covers plugins that do not exist here yet, so that their arguments are checked.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,8 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
 class Arguments(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
-    """Base of typed arguments. Values that upstream refuses raise RuleError."""
+    """Base of a plugin's typed arguments. Making one raises RuleError with all ``problems``, so a
+    plugin never sees wrong values."""
 
     def __post_init__(self) -> None:
         if problems := list(self.problems()):

@@ -42,9 +42,13 @@ class Change:
     """What happened, for a hint to look at.
 
     Events of nodes: ``node`` is the node that was added or updated, ``old`` the one before an
-    update or deletion, and ``nodes`` its row after the change (empty if it has none). Events of
-    pods: ``pod`` is the pod that changed (the waiting pod for POD_UPDATE), ``old_pod`` the same
-    before an update. Events of other objects: ``old_object`` and ``new_object``."""
+    update or deletion. Events of pods: ``pod`` is the pod that changed (the waiting pod for
+    POD_UPDATE), ``old_pod`` the same before an update. Events of other objects: ``old_object`` and
+    ``new_object``.
+
+    ``nodes`` is a view of one node, with its columns (arrays of length 1): in events of nodes the
+    node after the change, in events of assigned pods the pod's node. It is empty (length 0) in all
+    other events, and if there is no such node any more."""
 
     event: ClusterEvent
     nodes: NodeView
