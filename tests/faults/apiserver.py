@@ -63,6 +63,8 @@ class ApiServer:
         """Events by name and key."""
         self.histories: dict[str, list[WatchEvent]] = {kind: [] for kind in self.resources}
         """All watch events, by resource."""
+        self.watchable_from = dict.fromkeys(self.resources, 0)
+        """The first event of each history that a watch can still report."""
 
     # --- requests of leaders --------------------------------------------------------------
 

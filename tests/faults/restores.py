@@ -1,16 +1,28 @@
 """A world whose API server is restored to earlier states, as from backups of etcd.
 
-A restore stops the API server: requests in flight are lost, and watches start again. The state of
-leaders is that of a cluster that no longer exists.
+A restore stops the API server: requests in flight are lost, and watches start again. That takes
+longer than a replaced leader goes without asking the database, so only the newest one is left, and
+what was answered before has arrived. The state of leaders is that of a cluster that no longer
+exists.
 """
 
 from dataclasses import dataclass, replace
 
-from eventsched.cluster.messages import Listed, NodeSeen, ObjectSeen, PodSeen, Unknown
+from eventsched.cluster.messages import (
+    NodeSeen,
+    ObjectSeen,
+    PatchStatus,
+    PodAbsent,
+    PodSeen,
+    PodShown,
+    Reported,
+    Unknown,
+)
 from eventsched.runtime.leader.leader_messages import Acquire, Append, Renew, StoreSnapshot
+from eventsched.runtime.leader.leader_term import LeaderTerm
 
 from .apiserver import ApiServer, Placed
-from .processes import Process
+from .processes import Flight, Process
 from .world import World
 
 _DATABASE = (Acquire, Append, StoreSnapshot, Renew)
@@ -36,11 +48,20 @@ class RestorableServer(ApiServer):
     def __init__(self) -> None:
         super().__init__()
         self._ever: set[tuple[str, str]] = set()
+        self._written: dict[str, tuple[str, str]] = {}
+        """The condition of each pod that was written last, also if the pod was placed since."""
 
     def place(self, uid: str, node: str, decision: str = "") -> None:
         """See ApiServer."""
         super().place(uid, node, decision)
         self._ever.add((uid, node))
+
+    def patch_status(self, request: PatchStatus) -> PodShown | PodAbsent | Reported:
+        """See ApiServer."""
+        answer = super().patch_status(request)
+        if request.uid in self.conditions:
+            self._written[request.uid] = self.conditions[request.uid]
+        return answer
 
     def was_placed(self, uid: str, node: str) -> bool:
         """Whether a pod was ever placed on a node, including before restores."""
@@ -55,18 +76,20 @@ class RestorableServer(ApiServer):
 
     def restore(self, backup: Backup, *, raised: bool) -> None:
         """Restores all objects. With ``raised``, versions continue above the present ones
-        (etcdctl's ``--bump-revision``), else they continue from the backup's. Pods that were
+        (etcdctl's ``--bump-revision``), else they continue from the backup's. No watch reports
+        what happened before, because an API server that starts has no such events. Pods that were
         deleted since the backup count as placed by others, because no leader could know them.
         Conditions written since are kept, because leaders do not write them again."""
         revived = {uid for uid in backup.pods if uid not in self.pods}
         self.version = self.version + _RAISED if raised else backup.version
+        self.watchable_from = {name: len(history) for name, history in self.histories.items()}
         self.pods, self.nodes = {**backup.pods}, {**backup.nodes}
         self.namespaces = {**backup.namespaces}
         self.placed = {
             uid: replace(placed, decision="", version=self.version) if uid in revived else placed
             for uid, placed in backup.placed.items()
         }
-        conditions = {**backup.conditions, **self.conditions}
+        conditions = {**backup.conditions, **self._written}
         self.conditions = {
             uid: condition for uid, condition in conditions.items() if uid not in self.placed
         }
@@ -92,21 +115,39 @@ class RestoredWorld(World):
 
     def _is_done(self, process: Process) -> bool:
         """Not while the leader waits for a list that shows whether there was a restore."""
-        term = getattr(process.leader._phase, "leader_term", None)
+        term = _term_of(process)
         doubts = term is not None and (term.is_listing or term._restore_detector.doubts)
         return super()._is_done(process) and not doubts
 
     def restore(self, backup: Backup, *, raised: bool) -> None:
         """Restores the API server from a backup."""
+        self._stop_server()
         self.api.restore(backup, raised=raised)
         for process in self.processes.values():
             process.gaps = dict.fromkeys(self.api.resources)
             process.barrier = min(process.barrier, self.api.version)
-        for flight in list(self.flights):
-            if isinstance(flight.request, _DATABASE):
+
+    def _stop_server(self) -> None:
+        """Ends replaced leaders. Answers arrive unless the process is paused. Requests are lost."""
+        for process in list(self.processes.values()):
+            term = _term_of(process)
+            if term is not None and not self.database.is_current(term.term):
+                self.crash(process)
+        for flight in self._flights_to_server():
+            if flight.answer is None or isinstance(flight.answer, Unknown):
                 continue
+            if flight.process.paused_until > self.now:
+                flight.answer = Unknown(flight.request)
+            else:
+                self._answer(flight)
+        for flight in self._flights_to_server():
             if flight.answer is None:
                 self.flights.remove(flight)
                 self._time_out(flight)
-            elif isinstance(flight.answer, Listed):
-                flight.answer = Unknown(flight.request)
+
+    def _flights_to_server(self) -> list[Flight]:
+        return [flight for flight in self.flights if not isinstance(flight.request, _DATABASE)]
+
+
+def _term_of(process: Process) -> LeaderTerm | None:
+    return getattr(process.leader._phase, "leader_term", None)

@@ -267,7 +267,7 @@ class World:
                 self.deliver(process, relisted)
             return
         if self._happens("repeat watch"):
-            at = max(0, at - self.rng.randint(1, 3))
+            at = max(self.api.watchable_from[resource], at - self.rng.randint(1, 3))
         process.cursors[resource] = at + 1
         self.deliver(process, history[at])
 
