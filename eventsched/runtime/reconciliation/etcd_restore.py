@@ -3,13 +3,15 @@ etcd.
 
 What binds, answers and watches have shown is then no longer true, and resourceVersions may be given
 out again. So the term ends. The next one takes the cluster as it is. Only at the beginning of a
-term may a pod be without the node that the log has it on, or be deleted in the log alone.
+term may a pod be on another node than in the log or on none, have a gate again, or be deleted in
+the log alone.
 """
 
 from collections.abc import Iterable, Sequence
 
 from eventsched.cluster.messages import Listing, PodSeen, Seen
 from eventsched.domain import records
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import Stimulus
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.reconciliation.seen_versions import SeenResources, resource_and_key
@@ -54,15 +56,14 @@ class EtcdRestoreDetector:
 
 
 def reverted(state: SchedulerState, listings: Iterable[Listing]) -> list[Stimulus]:
-    """The ends of pods that can be scheduled again, at the beginning of a term: the cluster has
-    them on no node, and the log has them on one, or is waiting for their end. Neither can be
-    undone, so the listed pod is taken as a new one."""
+    """The ends of pods that the cluster has in an earlier state than the log, at the beginning of a
+    term. Such a change cannot be undone, so the listed pod is taken as a new one: it is scheduled
+    again, and what it had is free."""
     return [
         records.PodDeleted(uid=seen.pod.uid)
         for listing in listings
         for seen in listing.seen
-        if isinstance(seen, PodSeen)
-        and (_has_lost_its_node(state, seen) or _is_deleted_no_more(state, seen))
+        if isinstance(seen, PodSeen) and _is_reverted(state, seen.pod)
     ]
 
 
@@ -73,7 +74,13 @@ def _has_lost_its_node(state: SchedulerState, seen: Seen) -> bool:
     return pod_state is not None and pod_state.bound
 
 
-def _is_deleted_no_more(state: SchedulerState, seen: PodSeen) -> bool:
-    pod_state = state.pods.get(seen.pod.uid)
-    is_waiting = not seen.pod.node_name and not seen.pod.deleting
-    return is_waiting and pod_state is not None and pod_state.pod.deleting
+def _is_reverted(state: SchedulerState, pod: Pod) -> bool:
+    """Whether the log has a pod on another node than the cluster has it; or the cluster has it on
+    none, and the log has seen the end of a gate that it has, or waits for its end."""
+    pod_state = state.pods.get(pod.uid)
+    if pod_state is None:
+        return False
+    if pod_state.bound or pod.node_name:
+        return pod_state.bound and pod_state.pod.node_name != pod.node_name
+    is_deleted_no_more = pod_state.pod.deleting and not pod.deleting
+    return is_deleted_no_more or not set(pod.gates) <= set(pod_state.pod.gates)

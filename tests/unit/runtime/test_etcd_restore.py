@@ -15,6 +15,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.records import Queue
 from eventsched.runtime.leader.leader_messages import Request
 from eventsched.runtime.reconciliation import etcd_restore
 from tests.builders import make_node, make_pod
@@ -72,6 +73,32 @@ def test_a_pod_whose_deletion_is_undone_is_scheduled() -> None:
     assert kinds(requests)[:4] == ["TermBegan", "PodDeleted", "PodAdded", "PodQueued"]
     [bind] = harness.commit(requests)
     assert isinstance(bind, type(BIND))
+
+
+@pytest.mark.row(30)
+def test_a_pod_that_is_on_another_node_frees_the_one_in_the_log() -> None:
+    """Another scheduler has bound p1 since: p2, which waited for room on n1, is bound there."""
+    first = bound()
+    first.commit_all(first.send(PodSeen(make_pod("p2", cpu=4000), 32)))
+    assert first.leader.engine.state.pods["p2"].queue is Queue.UNSCHEDULABLE
+    harness = LeaderHarness(first)
+    moved = make_pod(node_name="n2")
+    requests = harness.lead(make_node(), make_node("n2", cpu=1), moved, make_pod("p2", cpu=4000))
+    assert kinds(requests) == [
+        "TermBegan", "PodDeleted", "PodQueued", "NodeUpdated", "NodeAdded", "PodAdded",
+        "NodeOvercommitted",
+    ]  # fmt: skip
+
+
+def test_a_pod_that_has_its_gate_again_begins_again() -> None:
+    """A gate cannot be added. What the log has of its attempts, a nomination for example, is of a
+    time that no longer exists."""
+    first = LeaderHarness()
+    first.commit_all(first.lead(make_node(cpu=1), make_pod()))
+    assert first.leader.engine.state.pods["p1"].queue is Queue.UNSCHEDULABLE
+    harness = LeaderHarness(first)
+    requests = harness.lead(make_node(cpu=1), make_pod(gates=("wait",)))
+    assert kinds(requests)[:4] == ["TermBegan", "PodDeleted", "PodAdded", "PodQueued"]
 
 
 @pytest.mark.row(30)
