@@ -34,7 +34,8 @@ from tests.postgres.passwords import guarded, secured
 from tests.postgres.replicas import Scene, play
 from tests.waiting import until
 
-STREAM = "scheduler"
+STREAM = "eventsched"
+"""What the overlays call it."""
 LOAD = "nodes=12,pods=60,shape=tight,seed=3"
 
 
