@@ -48,6 +48,11 @@ class Behaviour(IntEnum):
     it: once they have run out, each further answer fails its attempt, or has a reason that does not
     name the node."""
 
+    JUDGES_NO_OPEN_BIND = 8
+    """As an extender, does not judge a pod whose bind is under way: the reply is a problem. Without
+    it: the pod's own reservation counts against the pod, so its node may be refused for a lack of
+    room."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """The behaviours of new streams and terms."""

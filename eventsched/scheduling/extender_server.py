@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_views import PodStep, TrialView
 from eventsched.domain.nodes.row_ranges import ranges, rows_of
@@ -21,6 +22,7 @@ from eventsched.domain.records import (
 )
 from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT
 from eventsched.domain.records.verdicts import Code
+from eventsched.domain.state.reservations import Reservation
 from eventsched.scheduling.cycle.cycle_keys import KEY_EXCLUDED, KEY_NO_NODE, KEY_PASSES, CycleKey
 from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
@@ -74,6 +76,11 @@ class ExtenderServer:
             return {"problem": "no profile is served"}
         if pod is None:
             return {"problem": "the pod is gone"}
+        reservation = state.reservations.get(pod.uid)
+        if reservation is not None and Behaviour.JUDGES_NO_OPEN_BIND in state.flags:
+            # A refusal would be final for the other scheduler: nothing that it sees wakes the pod
+            # when the reservation ends. After an error it tries again.
+            return _being_bound(reservation)
         if problem := over_budget_message(pod, state.nodes.live, state.work_budget):
             return {"problem": problem}
         cycle = self._step.cycle(1)
@@ -119,7 +126,7 @@ class ExtenderServer:
         if reservation is not None:
             if reservation.node == node and reservation.intended:
                 return {"node": node, "waits": True}
-            return {"problem": f"the pod is being bound to {reservation.node}"}
+            return _being_bound(reservation)
         if known.pod.deleting:
             return {"problem": "the pod is being deleted"}
         if node not in state.nodes.rows:
@@ -127,6 +134,10 @@ class ExtenderServer:
         if self._step.scheduling_profile(known) is not None:
             return {"problem": "this scheduler places the pod itself"}
         return {"node": node, "attempt": known.attempts + 1, "waits": True}
+
+
+def _being_bound(reservation: Reservation) -> dict[str, Any]:
+    return {"problem": f"the pod is being bound to {reservation.node}"}
 
 
 def _filter_reply(judgement: Judgement, rows: Rows) -> dict[str, Any]:

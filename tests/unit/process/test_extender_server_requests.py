@@ -1,11 +1,13 @@
 """What another scheduler is answered that asks us as its extender: the records, step by step."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import CURRENT, Behaviour
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.records import (
     FORMAT,
@@ -62,11 +64,13 @@ class Selfish:
         return Status.unresolvable("not today")
 
 
-def serving(*plugins: Any, nodes: int = 4) -> Engine:
+def serving(*plugins: Any, nodes: int = 4, flags: Sequence[int] = ()) -> Engine:
     """An engine that serves its profile, with nodes n0, n1… of 4 cpu; n1 is full, nothing may come
     to n2."""
     engine = engine_of(*(plugins or (NodeUnschedulable(), NodeResourcesFit())))
-    opening = StreamStarted(format=FORMAT, engine="test", seed="s", inputs={SERVES: PROFILE})
+    opening = StreamStarted(
+        format=FORMAT, engine="test", seed="s", inputs={SERVES: PROFILE}, flags=tuple(flags)
+    )
     observed(engine, opening)
     made = [make_node(f"n{number}", unschedulable=number == 2) for number in range(nodes)]
     observed(engine, *added(*made))
@@ -226,6 +230,30 @@ def test_a_bind_is_intended_and_ends_like_any_other() -> None:
     assert ended[1:] == [PodBound(uid="p1", node="n0", attempt=1)]
     assert bound(engine) == [replied(BIND, node="n0")]
     assert bound(engine, "n3") == [replied(BIND, problem="the pod is on n0 already")]
+
+
+@pytest.mark.parametrize("verb", [FILTER, PRIORITIZE])
+def test_a_pod_that_is_being_bound_is_not_judged(verb: str) -> None:
+    """Its own reservation would count against it."""
+    engine = serving(flags=CURRENT)
+    observed(engine, *added(make_pod(cpu=3000)))
+    bound(engine)
+    assert told(engine, asked(verb, nodes="0,3")) == [
+        replied(verb, problem="the pod is being bound to n0")
+    ]
+    observed(engine, records.BindFailed(uid="p1", node="n0", message="gone"))
+    (judged,) = told(engine, asked(verb, nodes="0,3"))
+    assert isinstance(judged, ExtenderReplied)
+    assert judged.problem == ""
+
+
+def test_logs_of_before_judge_a_pod_that_is_being_bound() -> None:
+    engine = serving(flags=tuple(set(CURRENT) - {Behaviour.JUDGES_NO_OPEN_BIND}))
+    observed(engine, *added(make_pod(cpu=3000)))
+    bound(engine)
+    assert told(engine, asked(FILTER, nodes="0,3")) == [
+        replied(FILTER, failed={"Insufficient cpu": "0"})
+    ]
 
 
 def test_plugins_remember() -> None:
