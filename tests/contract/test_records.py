@@ -223,6 +223,7 @@ EXAMPLES: list[AnyRecord] = [
         configuration="apiVersion: v1",
         flags=(1, 3),
         plugins={"First": "0e"},
+        timeline="7301/1/5.40",
     ),
     records.HistoryLost(timeline="7301/2"),
     records.WatchRelisted(resource="Pod", since=4711, upto=4720),

@@ -34,7 +34,9 @@ class TermBegan(Stimulus, frozen=True, tag=True):
     that follow: ``stream/position@token``.
 
     If an upgrade or another configuration takes effect, ``engine`` and the fields after it have the
-    same meaning as in ``StreamStarted``; otherwise they are empty.
+    same meaning as in ``StreamStarted``; otherwise they are empty. ``timeline``, too, is that of
+    ``StreamStarted``; it is empty unless the log has it in the form of version 0.1, which does not
+    show a restored dump.
     """
 
     epoch: int
@@ -44,6 +46,7 @@ class TermBegan(Stimulus, frozen=True, tag=True):
     configuration: str = ""
     flags: tuple[int, ...] = ()
     plugins: dict[str, str] = {}
+    timeline: str = ""
 
 
 def in_force(source: StreamStarted | TermBegan) -> str:

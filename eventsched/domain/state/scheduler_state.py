@@ -126,6 +126,8 @@ class SchedulerState(PodPlaces):
         self._adopt_settings(started)
 
     def _term_began(self, began: records.TermBegan) -> None:
+        if began.timeline:
+            self.timeline = began.timeline
         if began.engine:
             self._adopt_settings(began)
             self.consultation = None  # the term may have other extenders

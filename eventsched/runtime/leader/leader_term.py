@@ -158,7 +158,7 @@ class LeaderTerm:
         voided."""
         if self._is_first:
             self.observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
-        self.observe(takeover.term_record(self._state, self.term, self._opening))
+        self.observe(takeover.term_record(self._state, self.term, self._opening, self._timeline))
         self._do(self._engine.unrecorded())
         self._compare(reverted(self._state, listings), listings)
         if self.history_lost:

@@ -30,6 +30,7 @@ from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.domain.records.stimuli import in_force
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.chain import Term
+from eventsched.eventlog.port import continues
 from eventsched.runtime.reconciliation.seen_versions import (
     NODE,
     POD,
@@ -45,9 +46,15 @@ ORDER = {resource: number for number, resource in enumerate([*TYPES, NODE, POD])
 scheduling depends on, and goes before it."""
 
 
-def term_record(state: SchedulerState, term: Term, opening: StreamStarted) -> records.TermBegan:
-    """A term's first record. It names configuration and plugins only if they have changed."""
-    began = records.TermBegan(epoch=term.epoch, token=term.token.hex()[:8])
+def term_record(
+    state: SchedulerState, term: Term, opening: StreamStarted, timeline: str = ""
+) -> records.TermBegan:
+    """A term's first record. It names configuration and plugins only if they have changed, and the
+    database's ``timeline`` only if the log has it in the form of version 0.1."""
+    is_newer_form = timeline != state.timeline and continues(timeline, state.timeline)
+    began = records.TermBegan(
+        epoch=term.epoch, token=term.token.hex()[:8], timeline=timeline if is_newer_form else ""
+    )
     if state.in_force == in_force(opening):
         return began
     return msgspec.structs.replace(

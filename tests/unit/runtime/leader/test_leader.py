@@ -190,6 +190,27 @@ def test_the_next_leader_gives_up_an_intent_whose_room_is_taken() -> None:
 
 
 @pytest.mark.row(9)
+def test_a_log_of_0_1_learns_its_copy_at_the_first_term() -> None:
+    """So a restored dump is noticed from then on."""
+    first = LeaderHarness(timeline="7301/1")
+    first.commit_all(first.lead(make_node()))
+    upgraded = LeaderHarness(first, timeline="7301/1/5.40")
+    requests = upgraded.lead(make_node())
+    began = offered(requests)[0]
+    assert isinstance(began, records.TermBegan)
+    assert began.timeline == "7301/1/5.40"
+    upgraded.commit_all(requests)
+    again = LeaderHarness(upgraded, timeline="7301/1/5.40")
+    requests = again.lead(make_node())
+    [began] = offered(requests)
+    assert isinstance(began, records.TermBegan)
+    assert began.timeline == ""
+    again.commit_all(requests)
+    restored = LeaderHarness(again, timeline="7301/1/5.41")
+    assert kinds(restored.lead(make_node())) == ["TermBegan", "HistoryLost"]
+
+
+@pytest.mark.row(9)
 def test_lost_history_voids_what_the_log_promises() -> None:
     """After all pods without a node were touched, and the cluster was listed once more."""
     harness = LeaderHarness(leading(), timeline="t2")
