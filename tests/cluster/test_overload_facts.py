@@ -78,7 +78,7 @@ def test_the_pod_shows_the_outcome_of_an_unanswered_binding(
     busy_plane.etcd.go_on()
 
     before = _decided(busy_plane, "three")
-    again = _when_admitted(bind)
+    again = wait_for(lambda: _when_admitted(bind), "its turn")
 
     # An unanswered request may be executed before, or even after, the pod is read.
     assert before in [(None, None), ("a", _DECISION)]

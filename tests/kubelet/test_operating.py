@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cluster.harness import binaries
 from tests.cluster.harness.client import MERGE, wait_for
-from tests.deploy.chart import CHART, helm
 from tests.kubelet.harness.arrivals import Arrivals
 from tests.kubelet.harness.installation import Installation
 from tests.kubelet.harness.monitoring import JOB, Prometheus
 from tests.kubelet.harness.postgres_pod import PostgresPod
 from tests.kubelet.harness.real_cluster import RealCluster
+from tests.kubelet.harness.release import Release
 
 PAUSE = 10.0
 """Seconds between two pods: those of the whole test have room on the nodes."""
@@ -29,25 +28,8 @@ FILE = "eventsched.yaml"
 @pytest.fixture
 def installed(cluster: RealCluster, postgres: PostgresPod) -> Iterator[Installation]:
     """Two replicas by the chart, ready."""
-    try:
-        program = binaries.helm()
-    except binaries.MissingProgramError as missing:
-        pytest.skip(str(missing))
-    plane = cluster.plane
-    where = ("--namespace=eventsched", f"--kubeconfig={plane.kubeconfig}")
-    plane.kubectl("create", "namespace", "eventsched")
-    plane.admin.create(postgres.make_database("operated"), "eventsched")
-    values = f"--values={CHART / 'overlays' / 'replicas.yaml'}"
-    helm(program, "upgrade", "--install", "eventsched", str(CHART), values, *where, given={})
-    try:
-        made = Installation(cluster)
-        made.wait_ready(2)
-        yield made
-    finally:
-        helm(program, "uninstall", "eventsched", *where, given={})
-        plane.admin.delete("Namespace", "eventsched")
-        gone = plane.admin.find
-        wait_for(lambda: gone("Namespace", "eventsched") is None, "it is gone", 120)
+    with Release(cluster, postgres.make_database("operated")) as release:
+        yield release.installed
 
 
 def test_alerts_fire_and_their_runbooks_end_the_faults(

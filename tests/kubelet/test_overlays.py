@@ -6,22 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from eventsched.domain.records import ExtenderInquired
 from eventsched.eventlog.postgres.reader import Reader
-from tests.cluster.harness import binaries, commands
+from tests.cluster.harness import commands
 from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.manifests import UPSTREAM
 from tests.cluster.harness.pods import phase
 from tests.cluster.harness.scheduler import Log, check
 from tests.cluster.test_extender_deploy import documented
-from tests.deploy.chart import CHART, helm
 from tests.kubelet.harness import workloads
 from tests.kubelet.harness.arrivals import Arrivals
 from tests.kubelet.harness.installation import Installation, overlay
 from tests.kubelet.harness.postgres_pod import PostgresPod
 from tests.kubelet.harness.real_cluster import RealCluster
+from tests.kubelet.harness.release import Release
 
 PODS = 6
 LONGEST_WAIT_SECONDS = 15.0
@@ -52,30 +50,9 @@ def test_second_scheduler(cluster: RealCluster, postgres: PostgresPod, namespace
 
 def test_the_chart(cluster: RealCluster, postgres: PostgresPod, namespace: str) -> None:
     """The values of the overlay ``replicas``: installed, ``helm test``, uninstalled."""
-    try:
-        program = binaries.helm()
-    except binaries.MissingProgramError as missing:
-        pytest.skip(str(missing))
-    plane = cluster.plane
-    where = ("--namespace=eventsched", f"--kubeconfig={plane.kubeconfig}")
-    plane.kubectl("create", "namespace", "eventsched")
-    plane.admin.create(postgres.make_database("chart"), "eventsched")
-    values = f"--values={CHART / 'overlays' / 'replicas.yaml'}"
-    helm(program, "install", "eventsched", str(CHART), values, *where, given={})
-    try:
-        installed = Installation(cluster, labels=f"{_INSTANCE}=eventsched")
-        installed.wait_ready(2)
-        tested = helm(program, "test", "eventsched", "--timeout=60s", *where, given={})
-        assert "Phase:          Succeeded" in tested
-        _schedules(installed, namespace, "eventsched", postgres.url("chart"))
-    finally:
-        helm(program, "uninstall", "eventsched", *where, given={})
-        plane.admin.delete("Namespace", "eventsched")
-        gone = plane.admin.find
-        wait_for(lambda: gone("Namespace", "eventsched") is None, "it is gone", 120)
-
-
-_INSTANCE = "app.kubernetes.io/instance"
+    with Release(cluster, postgres.make_database("chart")) as release:
+        assert "Phase:          Succeeded" in release.helm("test", "--timeout=60s")
+        _schedules(release.installed, namespace, "eventsched", postgres.url("chart"))
 
 
 def test_extender(cluster: RealCluster, postgres: PostgresPod, namespace: str) -> None:

@@ -82,5 +82,5 @@ def _is_reverted(state: SchedulerState, pod: Pod) -> bool:
         return False
     if pod_state.bound or pod.node_name:
         return pod_state.bound and pod_state.pod.node_name != pod.node_name
-    is_deleted_no_more = pod_state.pod.deleting and not pod.deleting
-    return is_deleted_no_more or not set(pod.gates) <= set(pod_state.pod.gates)
+    deletion_is_undone = pod_state.pod.deleting and not pod.deleting
+    return deletion_is_undone or not set(pod.gates) <= set(pod_state.pod.gates)

@@ -7,8 +7,10 @@ are those of the component ``prometheus-rule``, as the Prometheus operator would
 """
 
 import json
+import tempfile
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Any, Self
 
 import yaml
@@ -34,8 +36,8 @@ class Prometheus:
         self._interval = interval
         (port,) = free_ports(1)
         self._url = f"http://127.0.0.1:{port}"
-        self._folder = self._plane.folder / "prometheus"
-        self._folder.mkdir(exist_ok=True)
+        # Its own data: the series of an earlier server would count for some minutes.
+        self._folder = Path(tempfile.mkdtemp(prefix="prometheus-", dir=self._plane.folder))
         self._monitor = _component("service-monitor/service-monitor.yaml")
         self._server = self._plane.server(
             "prometheus",
