@@ -61,6 +61,8 @@ def unpack(body: bytes, base: int | None) -> Detail:
         raise ValueError(f"{len(body) - at} bytes after the last column")
     codes = _as_codes(unpacked[0])
     raw, normalized = unpacked[1 : 1 + scores], unpacked[1 + scores :]
+    if base is None and not all(isinstance(column, np.ndarray) for column in (codes, *raw)):
+        raise ValueError("a whole detail with a column that is missing or a delta")
     return Detail(size, base, codes, tuple(raw), tuple(normalized))
 
 

@@ -71,7 +71,10 @@ class FileLog:
             for _ in self.batches():  # LogFile remembers the offset of every line
                 pass
             self._is_indexed = True
-        return expand_deltas(position, self._stored_detail)
+        try:
+            return expand_deltas(position, self._stored_detail)
+        except ValueError as problem:  # a delta and its base have different columns
+            raise CorruptLogError(position, str(problem)) from problem
 
     def _stored_detail(self, position: int) -> Detail | None:
         packed = self._file.detail(position)

@@ -71,6 +71,8 @@ async def load(files: str, context: str | None) -> Loaded:
     # quote the file are not shown.
     except Exception as error:
         problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
+        # ConfigException may end with an entry of the file, which may hold a secret.
+        problem = problem.partition("{")[0].rstrip(" /")
         raise InputError(
             f"kubeconfig {files}",
             f"cannot be used: {masked(' '.join(problem.split()))}",

@@ -85,6 +85,7 @@ class Decoder:
         ``problem``."""
         body = json_without_nul(body)
         try:
+            _require_text(body)
             decoded = self._decode_watched(body)
         except (*UNREADABLE, InputError, UnusualError):
             decoded = _translated(self.resource, body)
@@ -99,6 +100,7 @@ class Decoder:
         because the watch may be behind the answer or ahead of it."""
         body = json_without_nul(body)
         try:
+            _require_text(body)
             decoded = self._decode_answer(body)
         except (*UNREADABLE, InputError, UnusualError):
             decoded = _translated(self.resource, body)
@@ -201,6 +203,13 @@ def slim(body: bytes) -> bytes:
     obj = _slim.decode(body)
     obj.metadata.pop("managedFields", None)
     return _encode(obj)
+
+
+def _require_text(body: bytes) -> None:
+    """Raises UnicodeDecodeError. The decoders skip fields that they do not know, also their names,
+    without this check."""
+    if not body.isascii():
+        body.decode()
 
 
 def _translated(resource: Resource, body: bytes) -> Decoded:
