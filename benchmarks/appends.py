@@ -107,7 +107,7 @@ def main() -> int:
         for load in options.loads:
             recorded = Recorded("recorded")
             parsed = generated.parse(LOADS[load].format(options.pods))
-            runs.run(Load(load, parsed.nodes(), parsed.pods()), log=recorded)
+            runs.run(Load(load, parsed.nodes(), list(parsed.pods())), log=recorded)
             for size in options.sizes:
                 batches = list(recorded.batches(size))[: options.appends]
                 told = _compared(postgres, options.schemas, batches, f"{load}_{size}")

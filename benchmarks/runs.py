@@ -57,7 +57,7 @@ class Result:
 def generated_load(shape: str, nodes: int, pods: int) -> Load:
     """The generator's load of that shape, seed 1."""
     load = generated.parse(f"nodes={nodes},pods={pods},shape={shape},seed=1")
-    return Load(f"{shape} {nodes:,} nodes", load.nodes(), load.pods())
+    return Load(f"{shape} {nodes:,} nodes", load.nodes(), list(load.pods()))
 
 
 def openb_load(folder: Path) -> Load:

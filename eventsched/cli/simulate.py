@@ -80,7 +80,9 @@ def _add_cluster_options(group: argparse._ArgumentGroup) -> None:
         "--generate",
         metavar="nodes=N,pods=N,shape=S,seed=N",
         help="a generated load; shapes: plain, mixed, tight; also rate=PODS_PER_SECOND, "
-        "runtime=SECONDS; node-life=TIME and churn=TIME replace and change nodes (90s, 30m, 12h)",
+        "runtime=SECONDS; node-life=TIME and churn=TIME replace and change nodes (90s, 30m, 12h), "
+        "flaps=TIME makes them not ready, rollouts=TIME rolls Deployments, waves=TIME is the "
+        "period of arrivals",
     )
     group.add_argument(
         "--arrivals",

@@ -2,11 +2,12 @@
 
 It never reads a clock: it is a function of its inputs and of the effects that it executes. Events
 of one instant are ordered by kind, then by the order in which they were created. The kinds are, in
-order: other objects, nodes, pods on them, outcomes, ends of pods, ends of evicted pods, arrivals.
+order: other objects, nodes, pods on them, outcomes, ends of pods, ends of evicted pods, arrivals,
+ends of pods by rollouts of their Deployments.
 volume_controller.py binds claims and provisions volumes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -16,8 +17,9 @@ from eventsched.cluster.in_memory.volume_controller import (
     Reaction,
     VolumeController,
 )
-from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.arrivals import Arrivals, GeneratedPods, TracePod
 from eventsched.cluster.sources.node_churn import NodeChurn
+from eventsched.cluster.sources.rollouts import Rollouts
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject
@@ -37,8 +39,10 @@ BIND_DELAY = 1_000
 TERMINATION_DELAY = 1_000_000
 """Microseconds from the outcome of an eviction to the end of the pod."""
 
-_OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL = range(-1, 6)
-_NEVER = 2**63, _ARRIVAL
+_OBJECT, _NODE, _BOUND_POD, _OUTCOME, _END, _GONE, _ARRIVAL, _ROLLOUT = range(-1, 7)
+_NEVER = 2**63, _ROLLOUT
+_RUNS_FOR_ALL = 1
+"""The mark of a snapshot that has the running times of all pods, not only those of successors."""
 
 
 class InMemoryCluster:
@@ -53,20 +57,20 @@ class InMemoryCluster:
         objects: Iterable[AnyObject] = (),
         samples: Iterable[SamplesTaken] = (),
         churn: NodeChurn | None = None,
+        rollouts: Rollouts | None = None,
         bind_delay: int = BIND_DELAY,
     ) -> None:
         """``bound`` pods are on their nodes from the start. ``objects`` and ``samples`` also exist
-        from the start. Pods without a time arrive at 0. ``churn`` replaces and changes nodes. All
-        times are in µs."""
+        from the start. Pods without a time arrive at 0. ``churn`` replaces and changes nodes,
+        ``rollouts`` replaces pods. All times are in µs."""
         self._bind_delay = bind_delay
         self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
         self._runs_for: dict[str, int] = {}
+        """How long (µs) the pods run that exist or are about to arrive, by uid."""
         self._cut_short: set[str] = set()
         """Uids of evicted pods: their regular ends, still in ``_events``, are dropped."""
-        self._churn, self._drain = churn, Drain()
-        self._runs_again: dict[str, int] = {}
-        """How long (µs) the successors of drained pods run, by uid."""
+        self._churn, self._rollouts, self._drain = churn, rollouts, Drain()
         nodes, objects = list(nodes), list(objects)
         self._volumes = VolumeController(objects, nodes)
         initial = self._volumes.begin()
@@ -88,25 +92,29 @@ class InMemoryCluster:
 
     def _take_in(self, arrivals: Iterable[TracePod]) -> None:
         """The pods that arrive, with the claims of their ephemeral volumes."""
-        arriving = [
-            (arrival.arrives_at or 0, order, arrival) for order, arrival in enumerate(arrivals)
-        ]
-        arriving.sort(key=lambda entry: entry[:2], reverse=True)
-        self._arrivals = arriving  # the next one is last
-        for _, _, arrival in arriving:
-            if arrival.runs_for is not None:
-                self._runs_for[arrival.pod.uid] = arrival.runs_for
-        self._claims = {a.pod.uid: a.claims for _, _, a in arriving if a.claims}
-        for at, _, arrival in reversed(arriving):
+        pods: Sequence[TracePod]
+        if isinstance(arrivals, GeneratedPods):
+            pods, claimants = arrivals, []
+        else:
+            pods = sorted(arrivals, key=lambda arrival: arrival.arrives_at or 0)
+            claimants = [arrival for arrival in pods if arrival.claims]
+        self._arrivals = Arrivals(pods, self._loaded)
+        self._claims = {arrival.pod.uid: arrival.claims for arrival in claimants}
+        for arrival in claimants:
             for claim in arrival.claims:
+                at = arrival.arrives_at or 0
                 self._react(self._volumes.add(claim), at + self._bind_delay)
+
+    def _loaded(self, arrival: TracePod) -> None:
+        if arrival.runs_for is not None:
+            self._runs_for[arrival.pod.uid] = arrival.runs_for
 
     @property
     def next_at(self) -> int | None:
         """The time of the next event if the scheduler does nothing; None if there is none."""
         self._drop_cut_short()
         events = self._events[0][0] if self._events else None
-        arrival = self._arrivals[-1][0] if self._arrivals else None
+        arrival = self._arrivals.next_at
         if events is None or arrival is None:
             return arrival if events is None else events
         return min(events, arrival)
@@ -121,14 +129,24 @@ class InMemoryCluster:
     def _next(self) -> Stimulus:
         """Removes the next event, of which there is one, and adds what follows from it."""
         at, kind = self._events[0][:2] if self._events else _NEVER
-        if self._arrivals and (self._arrivals[-1][0], _ARRIVAL) <= (at, kind):
-            at, _, arrival = self._arrivals.pop()
-            stimulus: Stimulus = records.PodAdded(pod=arrival.pod)
+        arrival = self._arrivals.next_at
+        if arrival is not None and (arrival, _ARRIVAL) <= (at, kind):
+            at, kind = arrival, _ARRIVAL
+            stimulus: Stimulus = records.PodAdded(pod=self._arrivals.pop())
         else:
             stimulus = heappop(self._events)[3]
         if self._churn is not None:
-            self._follow_up(self._churn, at, stimulus)
+            self._follow_up_node(self._churn, at, stimulus)
+        if self._is_replacing:
+            self._follow_up_pod(at, kind, stimulus)
+        if isinstance(stimulus, records.PodDeleted):
+            self._runs_for.pop(stimulus.uid, None)
         return stimulus
+
+    @property
+    def _is_replacing(self) -> bool:
+        """Whether pods may get successors."""
+        return self._churn is not None or self._rollouts is not None
 
     def _drop_cut_short(self) -> None:
         while self._events and self._is_cut_short(self._events[0]):
@@ -161,17 +179,18 @@ class InMemoryCluster:
             encode(records.ObjectChanged(object=obj)).decode() for obj in self._volumes.snapshot()
         ]
         state = [len(self._arrivals), self._order, events, sorted(self._cut_short), volumes]
-        return [*state, self._drain.snapshot(), self._runs_again]
+        return [*state, self._drain.snapshot(), self._runs_for, _RUNS_FOR_ALL]
 
     def restore(self, snapshot: list[Any]) -> None:
         """Continues from a snapshot of a cluster with the same inputs."""
-        arrivals, self._order, events, cut_short, volumes, drain, self._runs_again = snapshot
+        arrivals, self._order, events, cut_short, volumes, drain, runs_for, *form = snapshot
         self._drain.restore(drain)
-        self._runs_for.update(self._runs_again)
+        # Earlier versions stored the running times of successors only.
+        self._arrivals.skip_to(arrivals, load=not form)
+        self._runs_for.update(runs_for)
         self._cut_short = set(cut_short)
         changes = [decode(text.encode()) for text in volumes]
         self._volumes.restore([c.object for c in changes if isinstance(c, records.ObjectChanged)])
-        del self._arrivals[arrivals:]
         self._events = []
         for at, kind, order, text in events:
             stimulus = decode(text.encode())
@@ -188,6 +207,8 @@ class InMemoryCluster:
 
         Raises ValueError for ``Consult``: there are no extenders.
         """
+        # A run that is resumed executes the effects of a time before its arrivals.
+        self._arrivals.load_until(at)
         bound_at = at + self._bind_delay
         if isinstance(effect, Prepare):
             self._write(effect, bound_at)
@@ -205,39 +226,58 @@ class InMemoryCluster:
         outcome = records.BindSucceeded(uid=effect.uid, node=effect.node)
         self._push(bound_at, _OUTCOME, outcome)
         runs_for = self._runs_for.get(effect.uid)
-        if self._churn is not None:
+        if self._is_replacing:
             ends_at = None if runs_for is None else bound_at + runs_for
             self._drain.bound(effect.uid, effect.node, ends_at)
         if runs_for is not None:
             self._push(bound_at + runs_for, _END, records.PodDeleted(uid=effect.uid))
             self._release(effect.uid, bound_at + runs_for)
 
-    def _follow_up(self, churn: NodeChurn, at: int, stimulus: Stimulus) -> None:
-        """What follows from an event: a node's successor and the end of its pods, which begin again
-        elsewhere; the next change of a node."""
+    def _follow_up_node(self, churn: NodeChurn, at: int, stimulus: Stimulus) -> None:
+        """What follows from an event of a node: its successor and the end of its pods, which begin
+        again elsewhere; its next change."""
         match stimulus:
             case records.NodeDeleted(name=name):
                 index = churn.index(name)
                 self._push(at, _NODE, records.NodeAdded(node=churn.node(index, at)))
                 self._push_end(churn, index, at)
-                self._drain_node(name, at)
+                for uid, successor, runs_for in self._drain.drained(name, at):
+                    gone_at = at + TERMINATION_DELAY
+                    self._push(gone_at, _GONE, records.PodDeleted(uid=uid))
+                    self._release(uid, gone_at)
+                    self._replace(uid, successor, runs_for, gone_at)
             case records.NodeUpdated(node=node):
                 self._push_change(churn, churn.index(node.name), at)
+
+    def _follow_up_pod(self, at: int, kind: int, stimulus: Stimulus) -> None:
+        """What follows from an event of a pod: the rollout that ends it; its successor."""
+        match stimulus:
             case records.PodAdded(pod=pod):
                 self._drain.arrived(pod)
+                rolled_at = self._rollouts.next_end(pod, at) if self._rollouts else None
+                if rolled_at is not None:
+                    self._push(rolled_at, _ROLLOUT, records.PodDeleted(uid=pod.uid))
+            case records.PodDeleted(uid=uid) if kind == _ROLLOUT:
+                pod, is_bound, ends_at = self._drain.rolled(uid, at)
+                runs_for = self._runs_for.get(uid)
+                if is_bound and ends_at is not None:
+                    runs_for = ends_at - at
+                self._release(uid, at)
+                # Not in the same instant: a resumed run executes its bind before this event.
+                self._replace(uid if is_bound else "", pod, runs_for, at + TERMINATION_DELAY)
             case records.PodDeleted(uid=uid):
                 self._drain.ended(uid)
-                self._runs_again.pop(uid, None)
 
-    def _drain_node(self, name: str, at: int) -> None:
-        for uid, successor, runs_for in self._drain.drained(name, at):
-            gone_at = at + TERMINATION_DELAY
-            self._push(gone_at, _GONE, records.PodDeleted(uid=uid))
-            self._release(uid, gone_at)
-            if runs_for is not None:
+    def _replace(self, uid: str, successor: Pod, runs_for: int | None, at: int) -> None:
+        """A pod's successor arrives, and runs for a time (µs). ``uid`` is the replaced pod's if it
+        has an end to come."""
+        if runs_for is not None:
+            if uid:
                 self._cut_short.add(uid)
-                self._runs_for[successor.uid] = self._runs_again[successor.uid] = runs_for
-            self._push(gone_at, _ARRIVAL, records.PodAdded(pod=successor))
+            self._runs_for[successor.uid] = runs_for
+        if self._rollouts is not None:
+            successor = self._rollouts.pod(successor, at)
+        self._push(at, _ARRIVAL, records.PodAdded(pod=successor))
 
     def _push_end(self, churn: NodeChurn, index: int, after: int) -> None:
         at = churn.next_end(index, after)
@@ -283,11 +323,12 @@ class InMemoryCluster:
                 )
 
     def _is_cut_short(self, event: tuple[int, int, int, Stimulus]) -> bool:
-        stimulus = event[3]
-        return (
-            event[1] == _END and isinstance(stimulus, records.PodDeleted)
-            and stimulus.uid in self._cut_short
-        )  # fmt: skip
+        _, kind, _, stimulus = event
+        if kind not in (_END, _ROLLOUT) or not isinstance(stimulus, records.PodDeleted):
+            return False
+        if kind == _ROLLOUT:
+            return stimulus.uid not in self._drain
+        return stimulus.uid in self._cut_short
 
     def _push(self, at: int, kind: int, stimulus: Stimulus) -> None:
         heappush(self._events, (at, kind, self._order, stimulus))

@@ -1,4 +1,4 @@
-"""The pods of nodes that are replaced: they end, and begin again elsewhere."""
+"""Pods that end with their node or by a rollout, and begin again."""
 
 from typing import Any
 
@@ -19,6 +19,10 @@ class Drain:
         self._on: dict[str, dict[str, int | None]] = {}
         """Node → uid → when the pod ends by itself (µs); None for never."""
         self._node_of: dict[str, str] = {}
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod exists and was not asked to go."""
+        return uid in self._pods
 
     def arrived(self, pod: Pod) -> None:
         """A pod has arrived."""
@@ -49,6 +53,15 @@ class Drain:
                 drained.append((uid, _successor(pod, at), runs_for))
                 self.ended(uid)
         return drained
+
+    def rolled(self, uid: str, at: int) -> tuple[Pod, bool, int | None]:
+        """The successor of a pod that a rollout ends, whether the pod is on a node, and when it
+        would have ended by itself (µs; None: never). It is gone."""
+        node = self._node_of.get(uid)
+        ends_at = None if node is None else self._on[node][uid]
+        successor = _successor(self._pods[uid], at)
+        self.ended(uid)
+        return successor, node is not None, ends_at
 
     def snapshot(self) -> list[Any]:
         """The pods and their nodes, as JSON values, for ``restore``."""

@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from hashlib import blake2b
 
-from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.arrivals import GeneratedPods, TracePod
 from eventsched.cluster.sources.node_churn import NodeChurn
+from eventsched.cluster.sources.recurrence import Recurrence
+from eventsched.cluster.sources.rollouts import Rollouts
 from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import (
@@ -51,9 +53,10 @@ TIGHT_ARRIVAL_SECONDS = 60
 _WHERE = "--generate"
 _REMEDY = (
     "write nodes=N,pods=N[,shape=plain|mixed|tight][,seed=N][,rate=PODS_PER_SECOND]"
-    "[,runtime=SECONDS][,node-life=TIME][,churn=TIME]"
+    "[,runtime=SECONDS][,node-life=TIME][,churn=TIME][,flaps=TIME][,rollouts=TIME][,waves=TIME]"
 )
-_NAMES = ("nodes", "pods", "shape", "seed", "rate", "runtime", "node-life", "churn")
+_DURATIONS = ("node-life", "churn", "flaps", "rollouts", "waves")
+_NAMES = ("nodes", "pods", "shape", "seed", "rate", "runtime", *_DURATIONS)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LARGEST = 1_000_000
 _MIB = 1024 * 1024
@@ -70,8 +73,10 @@ class Load:
     """A load to generate. ``rate`` is in pods per second (None: all arrive at 0), ``runtime`` in
     seconds (None: pods do not end). In shape plain all pods run for ``runtime``, in the others for
     0.5 to 1.5 times as long. ``node_life`` is how long a node lives before another takes its place,
-    ``churn`` the time between two changes of a node's labels and taints, both in seconds (None:
-    never), until the last pod has arrived and has run."""
+    ``churn`` the time between two changes of a node's labels and taints, ``flaps`` between two
+    times when a node is not ready, ``rollouts`` between two rollouts of a Deployment, all in
+    seconds (None: never), until the last pod has arrived and has run. ``waves`` is the period of
+    the arrivals in seconds: in its first half three times as many pods arrive as in its second."""
 
     node_count: int
     pod_count: int
@@ -81,13 +86,17 @@ class Load:
     runtime: Decimal | None = None
     node_life: Decimal | None = None
     churn: Decimal | None = None
+    flaps: Decimal | None = None
+    rollouts: Decimal | None = None
+    waves: Decimal | None = None
 
     def __str__(self) -> str:
         """The text that ``parse`` reads, in canonical form. It identifies the load."""
         text = f"nodes={self.node_count},pods={self.pod_count},shape={self.shape},seed={self.seed}"
         for name, value in (
             ("rate", self.rate), ("runtime", self.runtime), ("node-life", self.node_life),
-            ("churn", self.churn),
+            ("churn", self.churn), ("flaps", self.flaps), ("rollouts", self.rollouts),
+            ("waves", self.waves),
         ):  # fmt: skip
             if value is not None:
                 text += f",{name}={value.normalize():f}"
@@ -98,38 +107,72 @@ class Load:
         make = _NODES[self.shape](self)
         return [make(index) for index in range(self.node_count)]
 
-    def pods(self) -> list[TracePod]:
-        """The pods in the order of their arrival; those of one shape share one PodSpec."""
+    def pods(self) -> GeneratedPods:
+        """The pods in the order of their arrival; those of one template share one PodSpec."""
         specs = _SPECS[self.shape](self)
         workloads = [_workload(index) for index in range(len(specs))]
         runtime = None if self.runtime is None else int(self.runtime * 1_000_000)
-        pods = []
-        for index in range(self.pod_count):
+        rollouts = self.pod_rollouts()
+        templates: dict[int, tuple[int, Pod]] = {}
+        """The newest template of each shape, with its revision."""
+
+        def template(shape: int, at: int) -> Pod:
+            revision = 0 if rollouts is None else rollouts.revision(shape, at)
+            if shape not in templates or templates[shape][0] != revision:
+                labels, owner = workloads[shape]
+                pod = Pod(uid="", name="", labels=labels, owner=owner, spec=specs[shape])
+                pod = pod if rollouts is None else rollouts.pod(pod, at)
+                templates[shape] = revision, pod
+            return templates[shape][1]
+
+        def make(index: int) -> TracePod:
             shape = self.number("shape", index) % len(specs) if len(specs) > 1 else 0
-            labels, owner = workloads[shape]
-            name = f"pod-{index:06d}"
-            at = 0 if self.rate is None else int(index * 1_000_000 / self.rate)
+            name, at = f"pod-{index:06d}", self._arrives_at(index)
+            pod = template(shape, at)
             pod = Pod(
                 uid=pod_uid("default", name),
                 name=name,
-                labels=labels,
-                owner=owner,
+                labels=pod.labels,
+                owner=pod.owner,
                 created_at=at,
-                spec=specs[shape],
+                spec=pod.spec,
             )
-            pods.append(TracePod(pod, at, self._runs_for(runtime, index)))
-        return pods
+            return TracePod(pod, at, self._runs_for(runtime, index))
+
+        return GeneratedPods(self.pod_count, make)
 
     def node_churn(self) -> NodeChurn | None:
         """How the nodes are replaced and changed; None if they stay as they are."""
-        if self.node_life is None and self.churn is None:
+        if self.node_life is None and self.churn is None and self.flaps is None:
             return None
-        end = 0 if self.rate is None else self.pod_count / self.rate
-        end += 0 if self.runtime is None else self.runtime * 3 / 2
         return NodeChurn(
             self.nodes(), self.number, _micros(self.node_life), _micros(self.churn),
-            int(end * 1_000_000),
+            self._until(), _micros(self.flaps),
         )  # fmt: skip
+
+    def pod_rollouts(self) -> Rollouts | None:
+        """When the Deployments are rolled; None for never."""
+        if self.rollouts is None:
+            return None
+        indices = {f"app-{index}": index for index in range(len(_SPECS[self.shape](self)))}
+        recurrence = Recurrence("rollout", self.number, _micros(self.rollouts), self._until())
+        return Rollouts(indices, recurrence)
+
+    def _until(self) -> int:
+        """When (µs) the last pod has arrived and has run."""
+        end = 0 if self.rate is None else self.pod_count / self.rate
+        end += 0 if self.runtime is None else self.runtime * 3 / 2
+        return int(end * 1_000_000)
+
+    def _arrives_at(self, index: int) -> int:
+        at = 0 if self.rate is None else int(index * 1_000_000 / self.rate)
+        period = _micros(self.waves)
+        if period is None:
+            return at
+        begin, since = at // period * period, at % period
+        if since * 4 < period * 3:
+            return begin + since * 2 // 3
+        return begin + max(period // 2, since * 2 - period)
 
     def number(self, what: str, index: int) -> int:
         """A number in [0, 2**64) that depends on the seed and the arguments alone."""
@@ -173,6 +216,8 @@ def parse(text: str) -> Load:
     if shape == "tight":
         rate = rate or Decimal(max(1, pods)) / TIGHT_ARRIVAL_SECONDS
         runtime = runtime or Decimal(TIGHT_RUNTIME_SECONDS)
+    if "waves" in settings and rate is None:
+        raise InputError(_WHERE, "waves is given without a rate", "add rate=PODS_PER_SECOND")
     return Load(
         node_count=_count("nodes", settings["nodes"], lowest=1),
         pod_count=pods,
@@ -180,8 +225,7 @@ def parse(text: str) -> Load:
         seed=_count("seed", settings.get("seed", "1"), lowest=0, highest=2**63 - 1),
         rate=rate,
         runtime=runtime,
-        node_life=_duration("node-life", settings),
-        churn=_duration("churn", settings),
+        **{name.replace("-", "_"): _duration(name, settings) for name in _DURATIONS},
     )
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from eventsched.cluster.sources import generated, manifests, openb
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.sources.node_churn import NodeChurn
+from eventsched.cluster.sources.rollouts import Rollouts
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
@@ -32,6 +33,7 @@ class Source:
     digests: dict[str, str] | None = None
     samples: Sequence[SamplesTaken] = ()
     churn: NodeChurn | None = None
+    rollouts: Rollouts | None = None
 
     def together(self) -> "Source":
         """A variant in which all pods arrive at 0, in their order, and do not end."""
@@ -124,7 +126,13 @@ def read(
     if generate is not None:
         load = generated.parse(generate)
         digests = {"generate": str(load)}
-        return Source(load.nodes(), load.pods(), churn=load.node_churn(), digests=digests)
+        return Source(
+            load.nodes(),
+            load.pods(),
+            churn=load.node_churn(),
+            rollouts=load.pod_rollouts(),
+            digests=digests,
+        )
     if objects:
         return _from_manifests(objects)
     if nodes is None or pods is None:

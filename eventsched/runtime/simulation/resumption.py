@@ -47,6 +47,7 @@ def new_or_resumed(
             objects=source.objects,
             samples=source.samples,
             churn=source.churn,
+            rollouts=source.rollouts,
         )
         return Simulation(
             assembly, cluster, log, seed=seed, inputs=source.digests, store_snapshot=store_snapshot

@@ -108,4 +108,5 @@ class Meter:
 
 
 def _padded(values: Floats, length: int) -> Floats:
-    return np.pad(values, (0, length - len(values)))
+    # Called with each change of a node, while new resources are rare.
+    return np.pad(values, (0, length - len(values))) if len(values) < length else values

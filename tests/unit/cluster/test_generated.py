@@ -8,12 +8,14 @@ from itertools import pairwise
 
 import pytest
 
+from eventsched.cluster.in_memory.cluster import TERMINATION_DELAY, InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.cluster.sources.node_churn import CHANGE
 from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.pod_requests import of
+from eventsched.domain.records import Bind, BindSucceeded, NodeAdded, PodAdded, PodDeleted
 from eventsched.domain.units import SECOND
 
 SHAPES = ["plain", "mixed", "tight"]
@@ -34,6 +36,8 @@ def test_durations_have_units() -> None:
     found = load("nodes=1,pods=1,node-life=12h,churn=1.5m")
     assert found == generated.Load(1, 1, node_life=Decimal(43_200), churn=Decimal(90))
     assert str(found).endswith(",node-life=43200,churn=90")
+    found = load("nodes=1,pods=1,flaps=1h,rollouts=1d,waves=1d,rate=1")
+    assert str(found).endswith(",flaps=3600,rollouts=86400,waves=86400")
     assert (
         load("nodes=1,pods=1,node-life=7").node_life
         == load("nodes=1,pods=1,node-life=7s").node_life
@@ -101,6 +105,10 @@ def test_the_canonical_text_names_the_same_load(shape: str) -> None:
         ("nodes=1,pods=1,runtime=nan", "runtime=nan is not a number from"),
         ("nodes=1,pods=1,runtime=-1", "runtime=-1 is not a number from"),
         ("nodes=1,pods=1,node-life=0s", "node-life=0 is not a number from"),
+        ("nodes=1,pods=1,flaps=often", "flaps=often is not a number from"),
+        ("nodes=1,pods=1,rollouts=-1d", "rollouts=-1 is not a number from"),
+        ("nodes=1,pods=1,waves=1d", "waves is given without a rate"),
+        ("nodes=1,pods=1,rate=1,waves=1y", "waves=1y is not a number from"),
         ("nodes=1,pods=1,churn=1w", "churn=1w is not a number from"),
     ],
 )
@@ -109,20 +117,23 @@ def test_a_bad_text_is_refused(text: str, problem: str) -> None:
         load(text)
     assert caught.value.where == "--generate"
     assert problem in caught.value.problem
-    assert any(word in caught.value.remedy for word in ("write nodes=N,pods=N", "use one of plain"))
+    assert any(
+        word in caught.value.remedy
+        for word in ("write nodes=N,pods=N", "use one of plain", "add rate=")
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_equal_texts_give_equal_loads(shape: str) -> None:
     text = f"nodes=20,pods=300,shape={shape},runtime=10"
     assert load(text).nodes() == load(text).nodes()
-    assert load(text).pods() == load(text).pods()
+    assert list(load(text).pods()) == list(load(text).pods())
 
 
 @pytest.mark.parametrize("shape", ["mixed", "tight"])
 def test_another_seed_gives_another_load(shape: str) -> None:
     text = f"nodes=20,pods=300,shape={shape}"
-    assert load(f"{text},seed=1").pods() != load(f"{text},seed=2").pods()
+    assert list(load(f"{text},seed=1").pods()) != list(load(f"{text},seed=2").pods())
 
 
 @pytest.mark.parametrize(
@@ -224,7 +235,8 @@ def test_a_pod_of_a_large_load_costs_no_more_than_one_of_a_small_load() -> None:
 
     def calls(text: str) -> int:
         profile = cProfile.Profile()
-        assert len(profile.runcall(load(text).pods)) == load(text).pod_count
+        pods = load(text).pods()
+        assert len(profile.runcall(list, pods)) == load(text).pod_count
         return sum(each.callcount for each in profile.getstats())
 
     few = calls("nodes=20,pods=1000,shape=mixed,rate=100,runtime=60")
@@ -232,3 +244,82 @@ def test_a_pod_of_a_large_load_costs_no_more_than_one_of_a_small_load() -> None:
     nodes = calls("nodes=2000,pods=1000,shape=mixed,rate=100,runtime=60")
     assert more < 4.1 * few
     assert nodes < 1.1 * few
+
+
+def test_pods_are_made_when_they_are_asked_for() -> None:
+    pods = load("nodes=1,pods=1000000,shape=mixed,rate=1,runtime=10").pods()
+    assert len(pods) == 1_000_000
+    assert pods[999_999].pod.name == "pod-999999"
+    assert pods[999_999].arrives_at == 999_999 * SECOND
+    assert [each.pod.name for each in pods[7:9]] == ["pod-000007", "pod-000008"]
+
+
+def test_a_wave_has_three_quarters_of_its_pods_in_its_first_half() -> None:
+    pods = load("nodes=1,pods=400,rate=1,waves=100s").pods()
+    times = [each.arrives_at or 0 for each in pods]
+    assert times == sorted(times)
+    halves = Counter(at // (50 * SECOND) for at in times)
+    assert halves == {half: 25 if half % 2 else 75 for half in range(8)}
+
+
+def test_a_node_that_flaps_is_not_ready_for_a_minute() -> None:
+    churn = load("nodes=1,pods=1,rate=1,runtime=1000,flaps=10m").node_churn()
+    assert churn is not None
+    times, at = [], churn.next_change(0, 0)
+    while at is not None:
+        times.append(at)
+        at = churn.next_change(0, at)
+    taints = [[taint.key for taint in churn.node(0, at).taints] for at in times]
+    assert taints == [["node.kubernetes.io/not-ready"], []] * (len(times) // 2)
+    assert [later - sooner for sooner, later in pairwise(times)] == [
+        (540 if index % 2 else 60) * SECOND for index in range(len(times) - 1)
+    ]
+
+
+def test_a_rollout_gives_the_pods_a_new_template() -> None:
+    found = load("nodes=1,pods=300,shape=mixed,rate=1,runtime=1,rollouts=100s")
+    templates: dict[str, list[tuple[str, str | None, str]]] = {}
+    for each in found.pods():
+        pod = each.pod
+        assert pod.owner is not None
+        templates.setdefault(pod.labels["app"], []).append(
+            (pod.owner.name, pod.labels.get("pod-template-hash"), pod.spec.containers[0].image)
+        )
+    for app, seen in templates.items():
+        for owner, revision, image in seen:
+            number = int(revision or 0)
+            assert owner == (f"{app}-{number}" if number else app)
+            assert image == f"registry.example.com/{app}:v{number + 1}"
+        assert seen == sorted(seen, key=lambda template: int(template[1] or 0))
+    assert max(int(template[1] or 0) for seen in templates.values() for template in seen) == 3
+
+
+def test_a_rolled_pod_is_followed_by_one_of_the_new_template() -> None:
+    found = load("nodes=1,pods=1,shape=mixed,rate=1,runtime=1000,rollouts=1000s")
+    cluster = InMemoryCluster(found.nodes(), found.pods(), rollouts=found.pod_rollouts())
+    old = found.pods()[0].pod
+    rollouts = found.pod_rollouts()
+    assert rollouts is not None
+    rolled_at = rollouts.next_end(old, 0)
+    assert rolled_at is not None
+    assert cluster.due_stimuli(0) == [NodeAdded(node=found.nodes()[0]), PodAdded(pod=old)]
+    assert cluster.next_at == rolled_at
+    assert cluster.due_stimuli(rolled_at) == [PodDeleted(uid=old.uid)]
+    [added] = cluster.due_stimuli(rolled_at + TERMINATION_DELAY)
+    assert isinstance(added, PodAdded)
+    assert added.pod.uid != old.uid
+    assert added.pod.spec.containers[0].image == old.spec.containers[0].image.replace("v1", "v2")
+    assert added.pod.labels == {**old.labels, "pod-template-hash": "1"}
+
+
+def test_a_pod_that_has_ended_is_not_rolled() -> None:
+    found = load("nodes=1,pods=1,rate=1,runtime=1,rollouts=1000s")
+    cluster = InMemoryCluster(found.nodes(), found.pods(), rollouts=found.pod_rollouts())
+    uid = found.pods()[0].pod.uid
+    cluster.due_stimuli(0)
+    bind = Bind(uid=uid, namespace="default", name="p", node="node-00000", attempt=1, decision=1)
+    cluster.execute(bind, 0)
+    assert cluster.due_stimuli(10_000 * SECOND) == [
+        BindSucceeded(uid=uid, node="node-00000"), PodDeleted(uid=uid)
+    ]  # fmt: skip
+    assert cluster.next_at is None

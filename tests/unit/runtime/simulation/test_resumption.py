@@ -157,7 +157,10 @@ def assembly_of(*plugins: type[Any], text: str = "") -> Assembly:
 def load(text: str) -> Source:
     found = generated.parse(text)
     digests = {"generate": str(found)}
-    return Source(found.nodes(), found.pods(), churn=found.node_churn(), digests=digests)
+    return Source(
+        found.nodes(), found.pods(), churn=found.node_churn(), rollouts=found.pod_rollouts(),
+        digests=digests,
+    )  # fmt: skip
 
 
 def without_backoff(assembly: Assembly) -> Assembly:
@@ -247,6 +250,13 @@ CASES: dict[str, Callable[[], Case]] = {
         load("nodes=3,pods=20,shape=mixed,seed=1,rate=0.01,runtime=900,node-life=1500,churn=400"),
         assembly_of(),
     ),
+    "rollouts": lambda: Case(
+        load(
+            "nodes=3,pods=20,shape=mixed,seed=1,rate=0.01,runtime=900,node-life=1500,flaps=300,"
+            "rollouts=400,waves=700"
+        ),
+        assembly_of(),
+    ),
 }
 
 
@@ -287,7 +297,7 @@ class Run:
 def simulation_of(case: Case, log: Kept, batch_size: int, keep: Any, every: int) -> Simulation:
     cluster = InMemoryCluster(
         case.source.nodes, case.source.arrivals, case.source.bound, objects=case.source.objects,
-        churn=case.source.churn,
+        churn=case.source.churn, rollouts=case.source.rollouts,
     )  # fmt: skip
     return Simulation(
         case.assembly, cluster, log, inputs=case.source.digests, batch_size=batch_size,
