@@ -146,6 +146,11 @@ format: $(READY) ## fix the format
 bench: $(READY) ## measure; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
+DAYS ?= 365
+.PHONY: endurance
+endurance: $(READY) ## a simulated year of an autoscaled cluster, DAYS=365 of it; continues where it was stopped
+	$(BIN)/python -m benchmarks.endurance --days $(DAYS)
+
 .PHONY: bench-hostile
 bench-hostile: controlplane ## innocent pods beside hostile ones, with kube-scheduler and with eventsched
 	$(BIN)/python -m benchmarks.hostile

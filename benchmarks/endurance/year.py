@@ -1,0 +1,68 @@
+"""Runs the simulated days, one after another, and takes a sample at the end of each."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.endurance import samples
+from benchmarks.endurance.load import DAY, Year
+from benchmarks.endurance.samples import STREAM, Sample
+from eventsched.eventlog.postgres.thinning import thin
+from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.process.settings import seconds
+from eventsched.runtime import gc_tuning
+from eventsched.runtime.assembly import assemble
+from eventsched.runtime.simulation.resumption import new_or_resumed
+from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
+
+
+def run(
+    address: str, year: Year, days: int, path: Path, report: Callable[[Sample], None]
+) -> list[Sample]:
+    """Runs up to the end of day ``days``, from where the log in the database ends. ``path`` is the
+    file of the samples; ``report`` is called with each new one. Returns all samples."""
+    taken = samples.read(path)
+    process = taken[-1].process + 1 if taken else 1
+    with closing(PostgresEventLog(address, STREAM, holder="endurance")) as log:
+        simulation = new_or_resumed(
+            assemble(), year.source(), log, DEFAULT_SEED, log.reader, log.store_snapshot
+        )
+        gc_tuning.freeze()
+        begun = simulation.counters.now // DAY  # a day that was cut off is finished
+        for day in range(max(begun, taken[-1].day if taken else 0) + 1, days + 1):
+            sample = _day(simulation, address, year, day, process)
+            samples.append(path, sample)
+            taken.append(sample)
+            report(sample)
+            _retain(address, year, taken)
+    return taken
+
+
+def _day(simulation: Simulation, address: str, year: Year, day: int, process: int) -> Sample:
+    attempts, used = simulation.counters.attempts, time.process_time()
+    began = time.perf_counter()
+    simulation.run(day * DAY)
+    used = time.process_time() - used
+    attempts = simulation.counters.attempts - attempts
+    return Sample(
+        day=day,
+        attempts=attempts,
+        cpu_ms=round(used * 1000 / max(1, attempts), 3),
+        rss_mb=round(samples.resident_mb(), 1),
+        snapshot_kb=round(samples.snapshot_kb(simulation), 1),
+        database_mb=round(samples.database_mb(address), 1),
+        restart_ms=round(samples.restart_ms(address, year), 1),
+        process=process,
+        ended_at=time.time(),
+        seconds=round(time.perf_counter() - began, 2),
+    )
+
+
+def _retain(address: str, year: Year, taken: list[Sample]) -> None:
+    """Applies the retention. The log has the real times at which its records were written, so the
+    age of a simulated day follows from the sample that was taken at its end."""
+    age = seconds(year.retention.detail) / 86_400
+    older = [sample for sample in taken if sample.day <= taken[-1].day - age]
+    if age and older:
+        thin(address, STREAM, 0, int(older[-1].ended_at * 1e6))
