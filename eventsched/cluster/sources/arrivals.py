@@ -51,6 +51,10 @@ class GeneratedPods(Sequence[TracePod]):
     def __iter__(self) -> Iterator[TracePod]:
         return map(self.make, range(self.length))
 
+    def changed(self, change: Callable[[TracePod], TracePod]) -> "GeneratedPods":
+        """The same pods, each changed when it is made."""
+        return GeneratedPods(self.length, lambda index: change(self.make(index)))
+
 
 class Arrivals:
     """The pods that are still to arrive, in order. ``on_loaded`` is called once with each pod, at

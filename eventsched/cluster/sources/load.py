@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from eventsched.cluster.sources import generated, manifests, openb
-from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.cluster.sources.arrivals import GeneratedPods, TracePod
 from eventsched.cluster.sources.node_churn import NodeChurn
 from eventsched.cluster.sources.rollouts import Rollouts
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -48,14 +48,12 @@ class Source:
     def of_profiles(self, profiles: Container[str]) -> "Source":
         """Without the pending pods of other schedulers, with a warning about them. Raises
         InputError if no pending pod is left."""
-        ours, others = [], []
-        for arrival in self.arrivals:
-            if arrival.pod.scheduler_name in profiles:
-                ours.append(arrival)
-            else:
-                others.append(arrival.pod)
+        others = [
+            arrival.pod for arrival in self.arrivals if arrival.pod.scheduler_name not in profiles
+        ]
         if not others:
             return self
+        ours = [arrival for arrival in self.arrivals if arrival.pod.scheduler_name in profiles]
         first = others[0]
         if not ours:
             raise InputError(
@@ -71,17 +69,23 @@ class Source:
 
     def keeping(self, annotations: KeptAnnotations) -> "Source":
         """A variant in which all objects have only these annotations."""
+
+        def stripped(arrival: TracePod) -> TracePod:
+            return replace(
+                arrival,
+                pod=annotations.stripped(arrival.pod),
+                claims=tuple(annotations.stripped(claim) for claim in arrival.claims),
+            )
+
+        arrivals = self.arrivals
         return replace(
             self,
             nodes=[annotations.stripped(node) for node in self.nodes],
-            arrivals=[
-                replace(
-                    arrival,
-                    pod=annotations.stripped(arrival.pod),
-                    claims=tuple(annotations.stripped(claim) for claim in arrival.claims),
-                )
-                for arrival in self.arrivals
-            ],
+            arrivals=(
+                arrivals.changed(stripped)
+                if isinstance(arrivals, GeneratedPods)
+                else [stripped(arrival) for arrival in arrivals]
+            ),
             bound=[annotations.stripped(pod) for pod in self.bound],
             objects=[annotations.stripped(item) for item in self.objects],
         )

@@ -10,7 +10,10 @@ import pytest
 
 from eventsched.cluster.in_memory.cluster import TERMINATION_DELAY, InMemoryCluster
 from eventsched.cluster.sources import generated
+from eventsched.cluster.sources.arrivals import GeneratedPods, TracePod
+from eventsched.cluster.sources.load import Source
 from eventsched.cluster.sources.node_churn import CHANGE
+from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.cluster.translate.manifest import pod_uid
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import canonical
@@ -323,3 +326,17 @@ def test_a_pod_that_has_ended_is_not_rolled() -> None:
         BindSucceeded(uid=uid, node="node-00000"), PodDeleted(uid=uid)
     ]  # fmt: skip
     assert cluster.next_at is None
+
+
+def test_a_source_keeps_its_pods_unmade() -> None:
+    pods = load("nodes=1,pods=1000,rate=1").pods()
+    made = Counter[int]()
+
+    def make(index: int) -> TracePod:
+        made[index] += 1
+        return pods.make(index)
+
+    source = Source((), GeneratedPods(len(pods), make)).keeping(KeptAnnotations())
+    cluster = InMemoryCluster(source.nodes, source.arrivals)
+    assert [type(stimulus) for stimulus in cluster.due_stimuli(2 * SECOND)] == [PodAdded] * 3
+    assert made == dict.fromkeys(range(4), 1)
