@@ -109,7 +109,7 @@ def test_the_columns_that_are_promised(ask: Ask) -> None:
         "decisions": "stream seq at namespace pod pod_uid attempt profile outcome node score "
         "runner_up runner_up_score feasible evaluated ties draw",
         "bindings": "stream namespace pod pod_uid attempt node decided_seq bound_seq decided_at "
-        "bound_at",
+        "bound_at gone_at",
     }
     for view, columns in promised.items():
         assert ask(query, view) == [(columns,)]
@@ -198,11 +198,14 @@ def test_bindings(ask: Ask, truth: Truth) -> None:
     expected = []
     for seq, at, _, r in truth.all(records.PodBound):
         before, earlier = decided[r.uid, r.attempt]
+        gone = [end for ended, end, _, d in truth.all(records.PodDeleted)
+                if d.uid == r.uid and ended > seq]  # fmt: skip
         expected.append(
             (truth.stream, *truth.who(r.uid), r.attempt, r.node, before, seq, time_of(earlier),
-             time_of(at))
+             time_of(at), time_of(gone[0]) if gone else None)
         )  # fmt: skip
     assert ask(query, truth.stream) == expected
+    assert any(row[-1] for row in expected)
 
 
 def test_latency_from_decision_to_bind(ask: Ask, truth: Truth) -> None:

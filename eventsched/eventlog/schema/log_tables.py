@@ -1,6 +1,8 @@
 """The tables of schema eventsched_log for SQLAlchemy. The migrations define them in SQL; ``alembic
 check`` compares a migrated database with these definitions. Queries do not use them."""
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -139,7 +141,10 @@ pod_now = Table(
     metadata,
     Column("uid", Uuid, primary_key=True),
     *(_big(name) for name in ("seq", "since")),
-    *(_big(name, nullable=True) for name in ("waiting_since", "decided_seq")),
+    *(
+        _big(name, nullable=True)
+        for name in ("waiting_since", "decided_seq", "reserved_seq", "reserved_at")
+    ),
     _int("stream", key=True),
     *(_int(name) for name in ("attempts", "priority")),
     Column("verdict", Integer),
@@ -166,6 +171,81 @@ decision = Table(
     _text("node", nullable=True),
     _text("runner_up", nullable=True),
     Index("decision_pod", "stream", "pod"),
+)
+
+
+def _by_position(table: str, column: str = "seq") -> Index:
+    return Index(
+        f"{table}_position", column, postgresql_using="brin",
+        postgresql_with={"pages_per_range": 32, "autosummarize": "on"},
+    )  # fmt: skip
+
+
+def _pod() -> Column[Any]:
+    return Column("pod", Uuid, nullable=False)
+
+
+queue_move = Table(
+    "queue_move",
+    metadata,
+    *(_big(name) for name in ("seq", "at", "caused_by")),
+    _pod(),
+    _int("stream"),
+    _text("queue"),
+    *(_text(name, nullable=True) for name in ("cause", "plugin")),
+    _big("until", nullable=True),
+    *(Column(name, Integer) for name in ("failures", "errors")),
+    *(Column(name, ARRAY(Text)) for name in ("rejectors", "pending")),
+    Index("queue_move_pod", "stream", "pod"),
+    _by_position("queue_move"),
+)
+
+queue_stay = Table(
+    "queue_stay",
+    metadata,
+    *(_big(name) for name in ("seq", "since", "until")),
+    _pod(),
+    _int("stream"),
+    _text("queue"),
+    _by_position("queue_stay"),
+)
+
+reservation = Table(
+    "reservation",
+    metadata,
+    *(_big(name) for name in ("seq", "at")),
+    *(_big(name, nullable=True) for name in ("decided_seq", "decided_at")),
+    _pod(),
+    _int("stream"),
+    Column("attempt", Integer),
+    _text("node", nullable=True),
+    _text("ended_by"),
+    Index("reservation_pod", "stream", "pod"),
+    Index("reservation_node", "stream", "node"),
+    _by_position("reservation"),
+)
+
+pod_end = Table(
+    "pod_end", metadata, _big("seq"), _big("at"), _pod(), _int("stream"),
+    Index("pod_end_pod", "stream", "pod"), _by_position("pod_end"),
+)  # fmt: skip
+
+refusal = Table(
+    "refusal", metadata, _big("seq"), *(_int(name) for name in ("stream", "number", "nodes")),
+    _by_position("refusal"),
+)  # fmt: skip
+
+mention = Table(
+    "mention", metadata, _big("first"), _pod(), _int("stream"),
+    Index("mention_pod", "stream", "pod"), _by_position("mention", "first"),
+)  # fmt: skip
+
+record_count = Table(
+    "record_count",
+    metadata,
+    _big("records"),
+    _int("stream", key=True),
+    Column("kind", Text, primary_key=True),
 )
 
 verdict = Table(
@@ -221,6 +301,13 @@ _COMMENTS = {
     "pod": "Derived: names of pods",
     "pod_now": "Derived: the pods that there are, and where each stands; gone with the pod",
     "decision": "Derived: one row an attempt",
+    "queue_move": "Derived: one row a move of a pod to a queue",
+    "queue_stay": "Derived: one row a pod's time in a queue, written when it ends",
+    "reservation": "Derived: one row a node held for a pod, written when that ends",
+    "pod_end": "Derived: one row an end of a pod",
+    "refusal": "Derived: how many nodes a decision refused with one code",
+    "mention": "Derived: the batches with records about a pod of which no other row tells",
+    "record_count": "Derived: the number of records of each kind",
     "verdict": "Derived: the words that a code stands for",
     "scoring": "Derived: the score columns that a number stands for",
     "request": "What people ask of the scheduler of a stream; no part of the log",
@@ -231,7 +318,7 @@ _COMMENTS = {
     "batch.hash": "sha256 over this batch and the one before",
 }
 """The comments that the migrations set on tables and columns (migrations/sql: 0001_comments,
-0002_requests)."""
+0002_requests, 0010_rows)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")
