@@ -106,12 +106,15 @@ CREATE OR REPLACE FUNCTION eventsched_log.derive(
 DECLARE
     v_seq      bigint := p_first - 1;
     v_item     json;
+    v_text     text;
     v_at       bigint;
     v_kind     text;
     v_uid      text;
     v_in_hand  text := '';
+    v_id       uuid;  -- of v_in_hand
     v_before   text;
     v_has_more boolean := false;
+    v_is_stored boolean;
     v_since    bigint;
     v_pod      record;
     v_said     record;
@@ -130,7 +133,8 @@ DECLARE
 BEGIN
     FOREACH v_item IN ARRAY ARRAY(SELECT json_array_elements(p_body)) || NULL::json LOOP
         v_seq := v_seq + 1;
-        v_kind := split_part(v_item::text, '"', 4);
+        v_text := v_item::text;
+        v_kind := split_part(v_text, '"', 4);
         v_has_more := v_has_more OR v_kind IN ('NodeAdded', 'VerdictDefined', 'ScoringDefined');
         IF v_item IS NOT NULL THEN
             v_kinds := v_kinds || v_kind;
@@ -139,12 +143,12 @@ BEGIN
             'PodAdded', 'PodUpdated', 'PodDeleted', 'PodQueued', 'PodDecided', 'PodBound',
             'PodUnreserved', 'PodSkipped', 'BindIntended', 'ExtenderReplied', 'PreemptionDecided',
             'NominationCleared', 'EvictionSucceeded') THEN
-            IF strpos(v_item::text, ',"uid":"') > 0 THEN
+            IF strpos(v_text, ',"uid":"') > 0 THEN
                 v_others := v_others || eventsched_log.uid(v_item #>> '{3,uid}');
             END IF;
             CONTINUE;
         END IF;
-        v_at := substr(split_part(v_item::text, ',', 1), 2)::bigint;
+        v_at := substr(split_part(v_text, ',', 1), 2)::bigint;
         IF v_kind IN ('PodAdded', 'PodUpdated') THEN
             SELECT * INTO v_pod FROM json_to_record(v_item #> '{3,pod}') AS p (
                 uid text, namespace text, name text, owner json, priority integer,
@@ -162,33 +166,40 @@ BEGIN
         END IF;
         IF v_uid IS DISTINCT FROM v_in_hand THEN
             IF v_now.uid IS NOT NULL THEN
-                INSERT INTO eventsched_log.pod_now SELECT v_now.*
-                ON CONFLICT ON CONSTRAINT pod_now_pkey DO UPDATE SET
-                    seq = excluded.seq, since = excluded.since,
-                    waiting_since = excluded.waiting_since, decided_seq = excluded.decided_seq,
-                    attempts = excluded.attempts, priority = excluded.priority,
-                    verdict = excluded.verdict, deleting = excluded.deleting,
-                    state = excluded.state, namespace = excluded.namespace, name = excluded.name,
-                    scheduler = excluded.scheduler, owner_kind = excluded.owner_kind,
-                    owner_name = excluded.owner_name, node = excluded.node,
-                    nominated = excluded.nominated, asked = excluded.asked,
-                    plugin = excluded.plugin, message = excluded.message,
-                    reserved_seq = excluded.reserved_seq, reserved_at = excluded.reserved_at;
+                IF v_is_stored THEN
+                    UPDATE eventsched_log.pod_now SET
+                        since = v_now.since, waiting_since = v_now.waiting_since,
+                        decided_seq = v_now.decided_seq, attempts = v_now.attempts,
+                        priority = v_now.priority, verdict = v_now.verdict,
+                        deleting = v_now.deleting, state = v_now.state,
+                        scheduler = v_now.scheduler, owner_kind = v_now.owner_kind,
+                        owner_name = v_now.owner_name, node = v_now.node,
+                        nominated = v_now.nominated, asked = v_now.asked, plugin = v_now.plugin,
+                        message = v_now.message, reserved_seq = v_now.reserved_seq,
+                        reserved_at = v_now.reserved_at
+                    WHERE stream = p_stream AND uid = v_now.uid;
+                ELSE
+                    DELETE FROM eventsched_log.pod_now WHERE stream = p_stream AND uid = v_now.uid;
+                    INSERT INTO eventsched_log.pod_now SELECT v_now.*;
+                END IF;
             END IF;
             EXIT WHEN v_item IS NULL;
             v_in_hand := v_uid;
+            v_id := eventsched_log.uid(v_uid);
             v_now := NULL;
-            IF v_kind <> 'PodAdded' THEN
+            v_is_stored := v_kind <> 'PodAdded';
+            IF v_is_stored THEN
                 SELECT * INTO v_now FROM eventsched_log.pod_now n
-                WHERE n.stream = p_stream AND n.uid = eventsched_log.uid(v_uid);
+                WHERE n.stream = p_stream AND n.uid = v_id;
             END IF;
         END IF;
         v_before := v_now.state;
         v_since := v_now.since;
         CASE v_kind
         WHEN 'PodAdded' THEN
+            v_is_stored := false;
             v_now := ROW(
-                eventsched_log.uid(v_uid), v_seq, v_at, NULL, NULL, p_stream, 0,
+                v_id, v_seq, v_at, NULL, NULL, p_stream, 0,
                 coalesce(v_pod.priority, 0), NULL, coalesce(v_pod.deleting, false),
                 CASE WHEN v_pod.node_name IS NULL THEN 'unqueued' ELSE 'bound' END,
                 coalesce(v_pod.namespace, 'default'), v_pod.name,
@@ -206,7 +217,7 @@ BEGIN
                 v_others := v_others || v_now.uid;  -- a second life
             END IF;
         WHEN 'PodUpdated' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             IF v_pod.node_name IS NOT NULL AND v_before IN ('binding', 'waiting') THEN
                 v_reserved := v_reserved || ROW(
                     v_seq, v_at, v_now.reserved_seq, v_now.reserved_at, v_now.uid, p_stream,
@@ -230,11 +241,11 @@ BEGIN
         WHEN 'PodDeleted' THEN
             v_gone := v_now;
             DELETE FROM eventsched_log.pod_now n
-            WHERE n.stream = p_stream AND n.uid = eventsched_log.uid(v_uid);
+            WHERE n.stream = p_stream AND n.uid = v_id;
             v_now := NULL;
-            v_typed := v_typed || eventsched_log.uid(v_uid);
+            v_typed := v_typed || v_id;
             v_ends := v_ends
-                || ROW(v_seq, v_at, eventsched_log.uid(v_uid), p_stream)::eventsched_log.pod_end;
+                || ROW(v_seq, v_at, v_id, p_stream)::eventsched_log.pod_end;
             IF v_before IN ('binding', 'waiting') THEN
                 v_reserved := v_reserved || ROW(
                     v_seq, v_at, v_gone.reserved_seq, v_gone.reserved_at, v_gone.uid, p_stream,
@@ -246,9 +257,9 @@ BEGIN
                 errors integer, rejectors text[], pending text[]);
             v_now.state := v_move.queue;
             v_now.waiting_since := coalesce(v_now.waiting_since, v_at);
-            v_typed := v_typed || eventsched_log.uid(v_uid);
+            v_typed := v_typed || v_id;
             v_moves := v_moves || ROW(
-                v_seq, v_at, (v_item ->> 1)::bigint, eventsched_log.uid(v_uid), p_stream,
+                v_seq, v_at, (v_item ->> 1)::bigint, v_id, p_stream,
                 v_move.queue, v_move.cause, v_move.plugin, v_move.until, v_move.failures,
                 v_move.errors, v_move.rejectors, v_move.pending)::eventsched_log.queue_move;
         WHEN 'PodDecided' THEN
@@ -256,7 +267,7 @@ BEGIN
                 INSERT INTO eventsched_log.decision
                     (stream, seq, at, pod, attempt, profile, outcome, node, score, runner_up,
                      runner_up_score, feasible, evaluated, ties, draw)
-                VALUES (p_stream, v_seq, v_at, eventsched_log.uid(v_uid), v_said.attempt,
+                VALUES (p_stream, v_seq, v_at, v_id, v_said.attempt,
                         coalesce(v_said.profile, 'default-scheduler'), v_said.outcome,
                         v_said.node, coalesce(v_said.score, 0), v_said.runner_up,
                         coalesce(v_said.runner_up_score, 0), coalesce(v_said.feasible, 0),
@@ -265,7 +276,7 @@ BEGIN
                              THEN v_said.draw - 18446744073709551616
                              ELSE coalesce(v_said.draw, 0) END);
             END IF;
-            v_typed := v_typed || eventsched_log.uid(v_uid);
+            v_typed := v_typed || v_id;
             IF v_said.counts IS NOT NULL THEN
                 FOR v_count IN SELECT * FROM json_array_elements(v_said.counts) LOOP
                     v_refused := v_refused || ROW(v_seq, p_stream, (v_count ->> 0)::integer,
@@ -296,29 +307,29 @@ BEGIN
                     LIMIT 1);
             END IF;
         WHEN 'PodBound' THEN
-            v_typed := v_typed || eventsched_log.uid(v_uid);
+            v_typed := v_typed || v_id;
             IF v_now.reserved_seq IS NULL
                OR v_now.attempts IS DISTINCT FROM (v_item #>> '{3,attempt}')::integer THEN
                 SELECT seq, at INTO v_now.reserved_seq, v_now.reserved_at
                 FROM eventsched_log.decision
-                WHERE stream = p_stream AND pod = eventsched_log.uid(v_uid) AND seq < v_seq
+                WHERE stream = p_stream AND pod = v_id AND seq < v_seq
                   AND attempt = (v_item #>> '{3,attempt}')::integer
                 ORDER BY seq DESC LIMIT 1;
             END IF;
-            IF (v_reserved[cardinality(v_reserved)]).pod = eventsched_log.uid(v_uid)
+            IF (v_reserved[cardinality(v_reserved)]).pod = v_id
                AND (v_reserved[cardinality(v_reserved)]).ended_by = 'PodUpdated'
                AND (v_reserved[cardinality(v_reserved)]).seq >= (v_item ->> 1)::bigint THEN
                 -- The cluster showed the pod on its node before our bind's outcome came.
                 v_reserved := v_reserved[:cardinality(v_reserved) - 1];
             END IF;
             v_reserved := v_reserved || ROW(
-                v_seq, v_at, v_now.reserved_seq, v_now.reserved_at, eventsched_log.uid(v_uid),
+                v_seq, v_at, v_now.reserved_seq, v_now.reserved_at, v_id,
                 p_stream, (v_item #>> '{3,attempt}')::integer, v_item #>> '{3,node}', 'PodBound'
                 )::eventsched_log.reservation;
             v_now.state := 'bound';
             v_now.node := v_item #>> '{3,node}';
         WHEN 'PodUnreserved' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             IF v_before IN ('binding', 'waiting') THEN
                 v_reserved := v_reserved || ROW(
                     v_seq, v_at, v_now.reserved_seq, v_now.reserved_at, v_now.uid, p_stream,
@@ -329,13 +340,13 @@ BEGIN
                 v_now.node := NULL;
             END IF;
         WHEN 'PodSkipped' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             v_now.state := 'unqueued';
         WHEN 'BindIntended' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             v_now.state := 'binding';
         WHEN 'ExtenderReplied' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             IF (v_item #>> '{3,attempt}')::integer > 0 THEN
                 v_now.reserved_seq := NULL;
                 v_now.reserved_at := NULL;
@@ -345,15 +356,15 @@ BEGIN
                 v_now.nominated := NULL;
             END IF;
         WHEN 'PreemptionDecided' THEN
-            v_others := v_others || eventsched_log.uid(v_uid) || ARRAY(
+            v_others := v_others || v_id || ARRAY(
                 SELECT eventsched_log.uid(victim)
                 FROM json_array_elements_text(v_item #> '{3,victims}') AS victim);
             v_now.nominated := v_item #>> '{3,node}';
         WHEN 'NominationCleared' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             v_now.nominated := NULL;
         WHEN 'EvictionSucceeded' THEN
-            v_others := v_others || eventsched_log.uid(v_uid);
+            v_others := v_others || v_id;
             v_now.deleting := true;
         END CASE;
         IF v_now.state IS NULL OR v_now.state NOT IN ('binding', 'waiting') THEN
@@ -363,7 +374,7 @@ BEGIN
         IF v_now.state IS DISTINCT FROM v_before THEN
             v_now.since := v_at;
             IF v_before IN ('active', 'backoff', 'unschedulable', 'gated') THEN
-                v_stays := v_stays || ROW(v_seq, v_since, v_at, eventsched_log.uid(v_uid), p_stream,
+                v_stays := v_stays || ROW(v_seq, v_since, v_at, v_id, p_stream,
                                           v_before)::eventsched_log.queue_stay;
             END IF;
         END IF;

@@ -7,6 +7,7 @@ The package is imported only when a kubeconfig is loaded: a pod with a service a
 it, and the image of deploy/Dockerfile does not have it.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -71,8 +72,7 @@ async def load(files: str, context: str | None) -> Loaded:
     # quote the file are not shown.
     except Exception as error:
         problem = str(error) if isinstance(error, ConfigException | OSError) else "malformed"
-        # ConfigException may end with an entry of the file, which may hold a secret.
-        problem = problem.partition("{")[0].rstrip(" /")
+        problem = _without_content(files, problem)
         raise InputError(
             f"kubeconfig {files}",
             f"cannot be used: {masked(' '.join(problem.split()))}",
@@ -86,6 +86,14 @@ async def load(files: str, context: str | None) -> Loaded:
         )
     moment = getattr(loader, "exec_plugin_expiry", None)
     return Loaded(settings, found, moment.timestamp() if moment else None)
+
+
+def _without_content(files: str, problem: str) -> str:
+    """The text of a ConfigException without the entry of the file that may follow the file's name:
+    it may hold a secret."""
+    sections = r"((?:/(?:clusters|contexts|users))?)\b"
+    end = r"(?= (?:list|to be a list)\b|$)"
+    return re.sub(rf"{re.escape(files)}{sections}.*?{end}", rf"{files}\1", problem, flags=re.DOTALL)
 
 
 def context_names(files: str) -> list[str]:
