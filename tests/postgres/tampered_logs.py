@@ -12,9 +12,10 @@ from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_log import BatchRow
 from tests.databases import migrate
 
+TYPED = ("queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention")
 TABLES = ("stream", "head", "epoch", "batch", "detail", "snapshot", "node", "pod", "decision",
-          "verdict", "scoring", "pod_now")  # fmt: skip
-GUARDED = ("stream", "epoch", "batch", "node", "pod", "decision", "verdict", "scoring")
+          "verdict", "scoring", "pod_now", "record_count", *TYPED)  # fmt: skip
+GUARDED = ("stream", "epoch", "batch", "node", "pod", "decision", "verdict", "scoring", *TYPED)
 STREAM = "simulation"
 ACQUIRE = "SELECT eventsched_log.acquire('simulation', gen_random_uuid(), 'somebody', '0')"
 
@@ -37,6 +38,15 @@ def two_streams(url: str) -> None:
     simulate(url, load, "--stream", "mixed", "--until", "3")
     simulate(url, load, "--stream", "mixed")
     simulate(url, "nodes=3,pods=5", "--stream", "plain")
+
+
+def derive_again(log: "TamperedLog") -> None:
+    """Computes the rows about pods again from the batches that are there."""
+    for table in ("pod_now", "record_count", *TYPED):
+        log.run(f"DELETE FROM {table}")
+    log.rows(
+        "SELECT derive(stream, first, body, true)::text FROM (SELECT * FROM batch ORDER BY first) b"
+    )
 
 
 class TamperedLog:

@@ -206,6 +206,67 @@ def a_decision_row_after_the_end(log: TamperedLog) -> tuple[int, str]:
 
 
 @tampering
+def a_move_of_another_cause(log: TamperedLog) -> tuple[int, str]:
+    seq = _position(log, "queue_move")
+    log.run(f"UPDATE queue_move SET cause = 'x' WHERE seq = {seq}")
+    return seq, "table queue_move: cause is 'x'"
+
+
+@tampering
+def a_longer_stay(log: TamperedLog) -> tuple[int, str]:
+    seq = _position(log, "queue_stay")
+    log.run(f"UPDATE queue_stay SET since = since - 1 WHERE seq = {seq}")
+    return seq, "table queue_stay: since is"
+
+
+@tampering
+def a_reservation_of_another_node(log: TamperedLog) -> tuple[int, str]:
+    seq = _position(log, "reservation")
+    log.run(f"UPDATE reservation SET node = 'x' WHERE seq = {seq}")
+    return seq, "table reservation: node is 'x'"
+
+
+@tampering
+def a_reservation_of_another_decision(log: TamperedLog) -> tuple[int, str]:
+    seq = _position(log, "reservation")
+    log.run(f"UPDATE reservation SET decided_seq = decided_seq - 1 WHERE seq = {seq}")
+    return seq, "table reservation: decided_seq is"
+
+
+@tampering
+def an_end_deleted(log: TamperedLog) -> tuple[int, str]:
+    seq = _position(log, "pod_end")
+    log.run(f"DELETE FROM pod_end WHERE seq = {seq}")
+    return seq, "table pod_end has no row"
+
+
+@tampering
+def a_refusal_added(log: TamperedLog) -> tuple[int, str]:
+    seq = _position(log, "refusal")
+    log.run(f"INSERT INTO refusal SELECT seq, stream, 9999, 1 FROM refusal WHERE seq = {seq}"
+            " LIMIT 1")  # fmt: skip
+    return seq, "table refusal has a row (9999, 1)"
+
+
+@tampering
+def a_mention_that_hides_nothing(log: TamperedLog) -> tuple[int, str]:
+    first = log.batch(200).first
+    log.run(f"INSERT INTO mention SELECT {first}, uid, stream FROM pod LIMIT 1")
+    return first, "table mention has a row"
+
+
+@tampering
+def a_count_of_records(log: TamperedLog) -> tuple[int, str]:
+    log.run("UPDATE record_count SET records = records + 1 WHERE kind = 'PodBound'")
+    return log.rows("SELECT next FROM head")[0][0], "table record_count has"
+
+
+def _position(log: TamperedLog, table: str) -> int:
+    """The position of a row in the middle of a table."""
+    return int(log.rows(f"SELECT seq FROM {table} ORDER BY seq OFFSET 20 LIMIT 1")[0][0])
+
+
+@tampering
 def a_node_row(log: TamperedLog) -> tuple[int, str]:
     log.run("UPDATE node SET name = 'x' WHERE ordinal = 3")
     return log.rows("SELECT seq FROM node WHERE ordinal = 3")[0][0], "table node: name is 'x'"

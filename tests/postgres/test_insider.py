@@ -26,7 +26,7 @@ from tests import releases
 from tests.databases import Server, migrate
 from tests.postgres import schema_facts
 from tests.postgres.schema_facts import FILE, made
-from tests.postgres.tampered_logs import TamperedLog, edit_decision, tight
+from tests.postgres.tampered_logs import TamperedLog, derive_again, edit_decision, tight
 from tests.postgres.test_migrations import nothing
 
 Capture = pytest.CaptureFixture[str]
@@ -105,10 +105,7 @@ def cut_off(log: TamperedLog) -> str:
         f"UPDATE head SET next = {batch.first}, hash ="
         " (SELECT hash FROM batch ORDER BY first DESC LIMIT 1)"
     )
-    log.run("DELETE FROM pod_now")
-    log.rows(
-        "SELECT derive(stream, first, body, true)::text FROM (SELECT * FROM batch ORDER BY first) b"
-    )
+    derive_again(log)
     return "its end was cut off, or an older backup restored"
 
 

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from eventsched.domain import records
-from eventsched.domain.records import PodDecided, PodQueued
+from eventsched.domain.records import AnyRecord, PodDecided, PodQueued
 from eventsched.domain.records.verdicts import Normalization
 from eventsched.history.explain.evidence import uid_key
-from eventsched.history.explain.record_text import pod_of
+from eventsched.history.explain.record_text import concerns, pod_of
 from tests.databases import ROOT, Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 from tests.postgres.truth import PLACED, Row, Truth, time_of
@@ -206,6 +206,60 @@ def test_bindings(ask: Ask, truth: Truth) -> None:
         )  # fmt: skip
     assert ask(query, truth.stream) == expected
     assert any(row[-1] for row in expected)
+
+
+def test_kinds(ask: Ask, truth: Truth) -> None:
+    query = "SELECT kind, records FROM kinds WHERE stream = %s"
+    assert dict(ask(query, truth.stream)) == Counter(each.kind for each in truth.stored)
+
+
+def test_events_of_a_pod(ask: Ask, truth: Truth) -> None:
+    """Everything about it, also where it is a victim of a preemption."""
+    query = "SELECT seq FROM events_of_pod(%s, %s) ORDER BY seq"
+    for uid in truth.pods:
+        expected = [(at,) for at, _, _, record in truth.records if concerns(record, uid)]
+        assert ask(query, truth.stream, uid) == expected
+
+
+def test_queue_stays(ask: Ask, truth: Truth) -> None:
+    """From the move to a queue to the next record that takes the pod out of it."""
+    query = (
+        "SELECT pod_uid::text, queue, since, until, ended_seq FROM queue_stays"
+        " WHERE stream = %s ORDER BY since, pod_uid::text, ended_seq"
+    )
+    found: list[Row] = []
+    within: dict[str, tuple[str, int]] = {}
+    for seq, at, _, record in truth.records:
+        uid = pod_of(record)
+        if uid is None:
+            continue
+        queue = _queue_after(record, within.get(uid, ("", 0))[0])
+        if uid in within and queue != within[uid][0]:
+            before, since = within.pop(uid)
+            found.append((uid_key(uid), before, time_of(since), time_of(at), seq))
+        if queue and uid not in within:
+            within[uid] = queue, at
+    found += [(uid_key(uid), queue, time_of(since), None, None)
+              for uid, (queue, since) in within.items()]  # fmt: skip
+    found.sort(key=lambda row: (row[2], row[0], row[4] is None, row[4] or 0))
+    assert ask(query, truth.stream) == found
+    assert len(found) > 10
+
+
+def _queue_after(record: AnyRecord, queue: str) -> str:
+    """The queue of the record's pod after it, "" if it is in none."""
+    match record:
+        case records.PodQueued():
+            return record.queue.value
+        case records.PodUpdated(pod=pod):
+            return "" if pod.node_name else queue
+        case (PodDecided() | records.PodDeleted() | records.PodSkipped() | records.PodBound()
+              | records.PodUnreserved() | records.BindIntended()):  # fmt: skip
+            return ""
+        case records.ExtenderReplied():
+            return "" if record.attempt > 0 else queue
+        case _:
+            return queue
 
 
 def test_latency_from_decision_to_bind(ask: Ask, truth: Truth) -> None:

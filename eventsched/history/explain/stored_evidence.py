@@ -37,14 +37,13 @@ CROSS JOIN LATERAL (
 ORDER BY row
 """
 
-_SPAN, _WIDEST_SPAN = 1_000, 64_000
-"""Records that one query searches for those of a pod: the first query (most pods are decided soon),
-and the largest."""
-_BATCHES_NAMING = text("""
-SELECT first, body::text AS body FROM eventsched_log.batch
-WHERE stream = :s
-  AND first >= :begin AND first < :end AND strpos(body::text, :uid) > 0
-ORDER BY first
+_PAGE = 64
+"""Batches that are fetched at a time."""
+_BATCHES_OF_POD = text(f"""
+SELECT b.first, b.body::text AS body
+FROM eventsched_log.batches_of(:s, CAST(:uid AS uuid)) AS found (first)
+JOIN eventsched_log.batch b ON b.stream = :s AND b.first = found.first
+WHERE b.first >= :begin ORDER BY b.first LIMIT {_PAGE}
 """)
 
 _AT = """
@@ -77,7 +76,7 @@ CROSS JOIN LATERAL (
 
 class StoredEvidence:
     """The evidence of a log in Postgres, found through its derived tables. Of the log itself, only
-    the batches that name the pod are fetched."""
+    the batches with records about the pod are fetched."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -108,12 +107,11 @@ class StoredEvidence:
         return sorted(f"{row['namespace']}/{row['name']}" for row in rows)
 
     def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
-        """See Evidence. Searches the log from the pod's first record to its end, or to the end of
-        the log for a pod that still exists: no table has the position of its last record."""
+        """See Evidence."""
         uid = pod_of(self.records_at([pod.position])[pod.position].record)
         assert uid is not None
         encoded_uid = msgspec.json.encode(uid)
-        for row in self._batches_naming(encoded_uid.decode(), pod.position):
+        for row in self._batches_of(pod):
             for stored in decode_records(row.first, row.body):
                 if stored.position < pod.position or encoded_uid not in stored.body:
                     continue
@@ -122,17 +120,18 @@ class StoredEvidence:
                     if stored.kind == "PodDeleted":
                         return
 
-    def _batches_naming(self, encoded_uid: str, position: int) -> Iterator[Row[Any]]:
-        """The batches from a position on that contain a uid (as JSON); each span is read in a
+    def _batches_of(self, pod: LoggedPod) -> Iterator[Row[Any]]:
+        """The batches with records about a pod from its first one on; each page is read in a
         transaction of its own."""
-        begin, end = self._reader.batch_with(position), self._reader.head.next
-        span = _SPAN
+        begin = self._reader.batch_with(pod.position)
         with self._reader.connection(one_moment=False) as connection:
-            while begin < end:
-                values = {"s": self._reader.number, "begin": begin, "uid": encoded_uid}
-                values["end"] = min(end, begin + span)
-                yield from connection.execute(_BATCHES_NAMING, values)
-                begin, span = begin + span, min(2 * span, _WIDEST_SPAN)
+            while True:
+                values = {"s": self._reader.number, "uid": pod.uid, "begin": begin}
+                rows = connection.execute(_BATCHES_OF_POD, values).all()
+                yield from rows
+                if len(rows) < _PAGE:
+                    return
+                begin = rows[-1].first + 1
 
     def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""

@@ -26,6 +26,7 @@ from eventsched.history.verify.verified_log import BatchRow, DamagedError, Log, 
 from eventsched.history.verify.verified_pods import KINDS, PodNowCheck
 from eventsched.history.verify.verified_preemptions import LivePods, PreemptionCheck
 from eventsched.history.verify.verified_rows import RowCheck
+from eventsched.history.verify.verified_typed_rows import TypedRowCheck
 
 
 def _refuse(name: str) -> None:
@@ -206,6 +207,7 @@ class _Verification:
         tables = log.tables
         self._rows = None if tables is None else RowCheck(tables, self._report)
         self._pods_now = None if tables is None else PodNowCheck(tables, self._report)
+        self._typed_rows = None if tables is None else TypedRowCheck(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
         self._chain = ChainCheck(log.stream, log.epochs, snapshots, self._report)
         own = [checkpoint for checkpoint in checkpoints if checkpoint.stream == log.stream]
@@ -250,8 +252,9 @@ class _Verification:
         items = self._items(batch)
         if not self._lost:
             self._records(batch, items, details)
-        elif self._rows is not None:
+        elif self._rows is not None and self._typed_rows is not None:
             self._rows.pass_over(batch.end)
+            self._typed_rows.pass_over(batch.end)
         self.result.batches += 1
         self.result.records += len(items)
         self._flush()
@@ -261,6 +264,8 @@ class _Verification:
         self._checkpoints.finish(self._chain.next)
         if self._rows is not None and not self._lost:
             self._rows.finish(self._chain.next)
+        if self._typed_rows is not None and not self._lost:
+            self._typed_rows.finish(self._chain.next)
         if self._pods_now is not None and not self._lost:
             self._pods_now.finish(self._chain.next)
         for detail in self._log.details(2**63)[:1]:
@@ -307,16 +312,28 @@ class _Verification:
                 self._now = at
                 if cause != self._step:
                     self._step = position
-                if kind in KINDS and self._pods_now is not None:
-                    self._pods_now.take(position, at, record)
+                self._take(position, at, cause, record)
                 if kind in _JUDGED:
                     self._judge(position, at, record, vectors)
             except _MISSHAPEN as problem:
                 self._report(position, f"the record is not of its shape: {problem!r}")
         for seq in vectors:
             self._report(seq, "a detail row, but there is no decision at its position")
-        if self._rows is not None:
+        if self._rows is not None and self._typed_rows is not None:
             self._rows.compare(batch.end)
+            self._typed_rows.compare(batch.first, batch.end, self._rows.known)
+
+    def _take(self, position: int, at: int, cause: int, record: dict[str, Any]) -> None:
+        """Applies a record to the rows of pods."""
+        if self._pods_now is None or self._typed_rows is None:
+            return
+        kind = record["kind"]
+        uid = record["pod"]["uid"] if kind in ("PodAdded", "PodUpdated") else record.get("uid", "")
+        before = self._pods_now.row(uid)
+        if kind in KINDS:
+            self._pods_now.take(position, at, record)
+        after = self._pods_now.row(uid)
+        self._typed_rows.expect(position, at, cause, record, before, after)
 
     def _report_place(self, position: int, at: int, cause: int, version: int, kind: str) -> None:
         if at < self._now:

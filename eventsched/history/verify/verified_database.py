@@ -26,7 +26,18 @@ from eventsched.history.verify.verified_log import (
     RowCursor,
 )
 
-_KEYS = {"verdict": ("number",), "scoring": ("number", "place"), "pod_now": ("uid::text",)}
+_KEYS = {
+    "verdict": ("number",),
+    "scoring": ("number", "place"),
+    "pod_now": ("uid::text",),
+    "record_count": ("kind",),
+}
+_POSITIONS = {
+    "node": "seq", "pod": "seq", "decision": "seq", "queue_move": "seq", "queue_stay": "seq",
+    "reservation": "seq", "pod_end": "seq", "refusal": "seq", "mention": "first",
+}  # fmt: skip
+_FURTHER_ORDER = {"refusal": ", number", "mention": ", pod::text"}
+"""What orders rows of one position."""
 _BATCHES = """
 SELECT first, count, epoch, (extract(epoch FROM written_at) * 1000000)::bigint,
        convert_to(mark::text, 'UTF8'), hash, convert_to(body::text, 'UTF8')
@@ -205,10 +216,11 @@ class DatabaseTables:
             binary=True,
         )
         self._ahead: dict[str, RowCursor] = {}
-        for table in ("node", "pod", "decision"):
-            query = f"{_select(table)} AND seq >= %s"
-            beyond = pages.rows(f"{query} ORDER BY seq", end, binary=True)
-            ordered = f"{query} AND seq < %s ORDER BY seq"
+        for table, position in _POSITIONS.items():
+            query = f"{_select(table)} AND {position} >= %s"
+            order = f"ORDER BY {position}{_FURTHER_ORDER.get(table, '')}"
+            beyond = pages.rows(f"{query} {order}", end, binary=True)
+            ordered = f"{query} AND {position} < %s {order}"
             rows = (
                 pages.by_index(f"{ordered} LIMIT %s", end, _ROWS_AT_ONCE)
                 if table == "decision"

@@ -68,11 +68,12 @@ class Tables(Protocol):
     """The derived rows and snapshots. Each row is returned only once."""
 
     def rows(self, table: str, end: int) -> list[tuple[Any, ...]]:
-        """The next rows of node, pod or decision, for positions before ``end``, in order, with the
-        columns in COLUMNS; the first is the position."""
+        """The next rows of a table whose rows have positions, for positions before ``end``, in
+        order, with the columns in COLUMNS; the first is the position."""
 
     def dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-        """All rows of verdict, scoring or pod_now by key, with the columns in COLUMNS."""
+        """All rows of verdict, scoring, pod_now or record_count by key, with the columns in
+        COLUMNS."""
 
     def pod(self, uid: str) -> tuple[Any, ...] | None:
         """The pod row of a uid."""
@@ -145,8 +146,20 @@ COLUMNS = {
     "pod_now": (
         "seq", "since", "waiting_since", "decided_seq", "attempts", "priority", "verdict",
         "deleting", "state", "namespace", "name", "scheduler", "owner_kind", "owner_name", "node",
-        "nominated", "asked", "plugin", "message",
+        "nominated", "asked", "plugin", "message", "reserved_seq", "reserved_at",
     ),
+    "queue_move": (
+        "seq", "at", "caused_by", "pod::text", "queue", "cause", "plugin", "until", "failures",
+        "errors", "rejectors", "pending",
+    ),
+    "queue_stay": ("seq", "since", "until", "pod::text", "queue"),
+    "reservation": (
+        "seq", "at", "decided_seq", "decided_at", "pod::text", "attempt", "node", "ended_by",
+    ),
+    "pod_end": ("seq", "at", "pod::text"),
+    "refusal": ("seq", "number", "nodes"),
+    "mention": ("first", "pod::text"),
+    "record_count": ("records",),
     "verdict": ("plugin", "code", "reasons"),
     "scoring": ("plugin", "weight", "normalization"),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from eventsched.history.verify.verified_rows import Record, Report, uuid
 
 _NAMES = [name.partition("::")[0] for name in COLUMNS["pod_now"]]
 _HELD = ("bound", "binding", "waiting")
+_RESERVED = ("binding", "waiting")
 _NO_NODE = 65533
 """Codes from this one on are not refusals by plugins."""
 
@@ -21,6 +22,11 @@ class PodNowCheck:
     def __init__(self, tables: Tables, report: Report) -> None:
         self._tables, self._report = tables, report
         self._pods: dict[str, dict[str, Any]] = {}
+
+    def row(self, uid: str) -> dict[str, Any]:
+        """A copy of the pod's row; {} if it has none. ``last`` is its newest decision: position,
+        time, attempt."""
+        return dict(self._pods.get(uid, {}))
 
     def take(self, position: int, at: int, record: Record) -> None:
         """Applies a record of one of KINDS. Raises KeyError, TypeError and AttributeError for a
@@ -38,6 +44,8 @@ class PodNowCheck:
             return
         before = row["state"]
         _CHANGES[kind](row, position, at, record)
+        if row["state"] not in _RESERVED:
+            row.update(reserved_seq=None, reserved_at=None)
         if row["state"] != before:
             row["since"] = at
         if row["state"] == "bound":
@@ -70,7 +78,8 @@ def _added(position: int, at: int, pod: Record) -> dict[str, Any]:
         "seq": position, "since": at, "waiting_since": None, "decided_seq": None, "attempts": 0,
         "verdict": None, "state": "bound" if node else "unqueued",
         "namespace": pod.get("namespace", "default"), "name": pod["name"], "node": node,
-        "nominated": None if node else nominated, "plugin": None, "message": None, **_facts(pod),
+        "nominated": None if node else nominated, "plugin": None, "message": None,
+        "reserved_seq": None, "reserved_at": None, "last": (None, None, None), **_facts(pod),
     }  # fmt: skip
 
 
@@ -103,12 +112,14 @@ def _queued(row: Record, _position: int, at: int, record: Record) -> None:
         row["waiting_since"] = at
 
 
-def _decided(row: Record, position: int, _at: int, record: Record) -> None:
+def _decided(row: Record, position: int, at: int, record: Record) -> None:
+    row.update(last=(position, at, record["attempt"]))
     row.update(attempts=record["attempt"], decided_seq=position)
     row.update(verdict=None, plugin=None, message=None)
     if record["outcome"] in ("scheduled", "waiting"):
         state = "binding" if record["outcome"] == "scheduled" else "waiting"
         row.update(state=state, node=record["node"], nominated=None)
+        row.update(reserved_seq=position, reserved_at=at)
         return
     counts = sorted(record.get("counts", ()), key=lambda c: (c[0] >= _NO_NODE, -c[1], c[0]))
     row.update(
@@ -127,6 +138,7 @@ def _unreserved(row: Record, _position: int, _at: int, _record: Record) -> None:
 def _replied(row: Record, _position: int, _at: int, record: Record) -> None:
     if record.get("attempt", 0) > 0:
         row.update(state="binding", node=record["node"], attempts=record["attempt"], nominated=None)
+        row.update(reserved_seq=None, reserved_at=None)
 
 
 _CHANGES: dict[str, Callable[[Record, int, int, Record], None]] = {

@@ -1,7 +1,7 @@
 """Verifies the derived rows: computes them from the records and compares in both directions."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import md5
 from typing import Any
 
@@ -21,6 +21,8 @@ class RowCheck:
         self._tables, self._report = tables, report
         self._expected: dict[str, list[Row]] = {"node": [], "pod": [], "decision": []}
         self._dictionaries = {name: tables.dictionary(name) for name in ("verdict", "scoring")}
+        self.known: set[str] = set()
+        """The pods that were added in the last batch compared, and had been added before."""
 
     def expect(self, position: int, at: int, record: Record, nodes: int) -> None:
         """Adds the rows of a record; ``nodes`` is the number of the nodes' rows before it. Raises
@@ -47,6 +49,7 @@ class RowCheck:
 
     def compare(self, end: int) -> None:
         """Compares the expected rows with the rows before position ``end``."""
+        self.known = set()
         for table, expected in self._expected.items():
             stored = self._tables.rows(table, end)
             if stored != expected:
@@ -82,28 +85,36 @@ class RowCheck:
                                    f"{_difference(table, stored, row)}")  # fmt: skip
 
     def _differ(self, table: str, expected: list[Row], stored: list[Row]) -> None:
-        """Reports the differences between the expected and the stored rows of a batch."""
-        by_position: dict[int, list[Row]] = {}
-        for row in stored:
-            by_position.setdefault(row[0], []).append(row)
-        for row in expected:
-            rows = by_position.pop(row[0], [])
-            if not rows and not (table == "pod" and self._is_known(row)):
-                self._report(row[0], f"table {table} has no row for the record, expected {row[1:]}")
-            for other in rows[:1]:
-                if other != row:
-                    self._report(row[0], f"table {table}: {_difference(table, other, row, 1)}")
-            by_position[row[0]] = rows[1:]
-        for position, rows in by_position.items():
-            for row in rows:
-                self._report(
-                    position, f"table {table} has a row {row[1:]}, expected none: no such record"
-                )
+        if table == "pod":
+            positions = {row[0] for row in stored}
+            known = [row for row in expected if row[0] not in positions and self._is_known(row)]
+            self.known = {row[1] for row in known}
+            expected = [row for row in expected if row not in known]
+        for position, problem in differences(table, expected, stored):
+            self._report(position, problem)
 
     def _is_known(self, row: Row) -> bool:
         """Whether the pod's uid has a row of an earlier record."""
         earlier = self._tables.pod(row[1])
         return earlier is not None and earlier[0] < row[0]
+
+
+def differences(table: str, expected: list[Row], stored: list[Row]) -> Iterator[tuple[int, str]]:
+    """(position, problem) of each difference between the expected and the stored rows."""
+    by_position: dict[int, list[Row]] = {}
+    for row in stored:
+        by_position.setdefault(row[0], []).append(row)
+    for row in expected:
+        rows = by_position.pop(row[0], [])
+        if not rows:
+            yield row[0], f"table {table} has no row for the record, expected {row[1:]}"
+        for other in rows[:1]:
+            if other != row:
+                yield row[0], f"table {table}: {_difference(table, other, row, 1)}"
+        by_position[row[0]] = rows[1:]
+    for position, rows in by_position.items():
+        for row in rows:
+            yield position, f"table {table} has a row {row[1:]}, expected none: no such record"
 
 
 def decision(position: int, at: int, record: Record) -> Row:

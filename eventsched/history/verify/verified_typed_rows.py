@@ -1,0 +1,138 @@
+"""Verifies the rows that are written when something about a pod begins or ends: moves, stays in a
+queue, reservations, refusals, mentions, and the counts of records.
+
+Written from docs/log-format.md, like all of verification.
+"""
+
+from collections import Counter
+from typing import Any
+
+from eventsched.history.verify.verified_log import Tables
+from eventsched.history.verify.verified_rows import Record, Report, Row, differences, uuid
+
+_QUEUES = ("active", "backoff", "unschedulable", "gated")
+_HELD = ("binding", "waiting")
+_TYPED = frozenset(("PodQueued", "PodDecided", "PodDeleted", "PodBound"))
+_TABLES = "queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention"
+
+Pod = dict[str, Any]
+
+
+class _Unchecked:
+    """Equal to everything: the decision of a bind that is not the pod's last one."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = object.__hash__
+
+
+_UNCHECKED = _Unchecked()
+
+
+class TypedRowCheck:
+    """Compares the rows that the records should have with those in the tables, batch by batch."""
+
+    def __init__(self, tables: Tables, report: Report) -> None:
+        self._tables, self._report = tables, report
+        self._expected: dict[str, list[Row]] = {table: [] for table in _TABLES}
+        self._typed: set[str] = set()
+        self._others: set[str] = set()
+        self._kinds: Counter[str] = Counter()
+        self._counted = tables.dictionary("record_count")
+
+    def expect(
+        self, position: int, at: int, cause: int, record: Record, before: Pod, after: Pod
+    ) -> None:
+        """Adds the rows of a record. ``before`` and ``after`` are its pod's row of pod_now, or {}
+        if it has none. Raises KeyError, TypeError and AttributeError for a record of a wrong shape.
+        """
+        kind = record["kind"]
+        self._kinds[kind] += 1
+        uid = record["pod"]["uid"] if kind in ("PodAdded", "PodUpdated") else record.get("uid")
+        if not uid:
+            return
+        pod = uuid(uid)
+        if kind in _TYPED:
+            self._typed.add(pod)
+        elif kind != "PodAdded":
+            self._others.add(pod)
+        self._others.update(uuid(victim) for victim in record.get("victims", ()))
+        if kind == "PodQueued":
+            self._expected["queue_move"].append(_move(position, at, cause, pod, record))
+        elif kind == "PodDecided":
+            counts = sorted(record.get("counts", ()))
+            self._expected["refusal"] += [(position, *count) for count in counts]
+        elif kind == "PodDeleted":
+            self._expected["pod_end"].append((position, at, pod))
+        if before.get("state") in _QUEUES and after.get("state") != before["state"]:
+            stay = (position, before["since"], at, pod, before["state"])
+            self._expected["queue_stay"].append(stay)
+        self._expect_reservation(position, at, cause, pod, record, before)
+
+    def _expect_reservation(
+        self, position: int, at: int, cause: int, pod: str, record: Record, before: Pod
+    ) -> None:
+        kind, rows = record["kind"], self._expected["reservation"]
+        if kind == "PodBound":
+            attempt = record.get("attempt")
+            if rows and rows[-1][4::3] == (pod, "PodUpdated") and rows[-1][0] >= cause:
+                rows.pop()  # the cluster showed the pod on its node before the bind's outcome
+            is_last = bool(before) and before["last"][2] == attempt
+            decided = before["last"][:2] if is_last else (_UNCHECKED, _UNCHECKED)
+            rows.append((position, at, *decided, pod, attempt, record["node"], kind))
+            return
+        ends = kind in ("PodDeleted", "PodUnreserved") or (
+            kind == "PodUpdated" and bool(record["pod"].get("node_name"))
+        )
+        if ends and before.get("state") in _HELD:
+            held = (before["reserved_seq"], before["reserved_at"])
+            rows.append((position, at, *held, pod, before["attempts"], before["node"], kind))
+
+    def compare(self, first: int, end: int, known: set[str]) -> None:
+        """Compares the expected rows with those of the batch from position ``first`` to before
+        ``end``. ``known`` are the pods that were added in it and had been added before."""
+        mentioned = (self._others | known) - self._typed
+        self._expected["mention"] = [(first, pod) for pod in sorted(mentioned)]
+        for table, expected in self._expected.items():
+            stored = self._tables.rows(table, end)
+            if stored != expected:
+                for position, problem in differences(table, expected, stored):
+                    self._report(position, problem)
+            expected.clear()
+        self._typed.clear()
+        self._others.clear()
+
+    def pass_over(self, end: int) -> None:
+        """Skips the rows before position ``end``: their records are missing."""
+        for table in self._expected:
+            self._tables.rows(table, end)
+
+    def finish(self, end: int) -> None:
+        """Compares the counts of records, and reports rows that belong to no record; the log ends
+        at ``end``."""
+        for table in self._expected:
+            rows = self._tables.rows(table, 2**63)
+            if rows:
+                self._report(
+                    rows[0][0],
+                    f"table {table} has {len(rows)} rows for positions at or after the end of the "
+                    f"log ({end}), expected none",
+                )
+        counted = {kind: records for (kind,), (records,) in self._counted.items()}
+        if counted != self._kinds:
+            for kind in sorted({*counted, *self._kinds}):
+                if counted.get(kind, 0) != self._kinds[kind]:
+                    self._report(
+                        end,
+                        f"table record_count has {counted.get(kind, 0)} of {kind}, expected "
+                        f"{self._kinds[kind]}",
+                    )
+
+
+def _move(position: int, at: int, cause: int, pod: str, record: Record) -> Row:
+    get = record.get
+    return (
+        position, at, cause, pod, record["queue"], get("cause"), get("plugin"), get("until"),
+        get("failures"), get("errors"), get("rejectors"), get("pending"),
+    )  # fmt: skip
