@@ -63,7 +63,7 @@ CREATE TABLE eventsched_log.refusal (
     nodes  integer NOT NULL
 );
 
--- The batches with records about a pod of which no other row tells.
+-- The batches with records about a pod that no other table lists.
 CREATE TABLE eventsched_log.mention (
     first  bigint NOT NULL,
     pod    uuid NOT NULL,
@@ -519,16 +519,16 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
               AND p_uid IN (SELECT json_array_elements_text(e.item #> '{3,victims}')))
 $$;
 
-COMMENT ON TABLE eventsched_log.queue_move IS 'Derived: one row a move of a pod to a queue';
+COMMENT ON TABLE eventsched_log.queue_move IS 'Derived: one row per move of a pod to a queue';
 COMMENT ON TABLE eventsched_log.queue_stay IS
-    'Derived: one row a pod''s time in a queue, written when it ends';
+    'Derived: one row per stay of a pod in a queue, written when it ends';
 COMMENT ON TABLE eventsched_log.reservation IS
-    'Derived: one row a node held for a pod, written when that ends';
-COMMENT ON TABLE eventsched_log.pod_end IS 'Derived: one row an end of a pod';
+    'Derived: one row per reservation of a node for a pod, written when it ends';
+COMMENT ON TABLE eventsched_log.pod_end IS 'Derived: one row per end of a pod';
 COMMENT ON TABLE eventsched_log.refusal IS
     'Derived: how many nodes a decision refused with one code';
 COMMENT ON TABLE eventsched_log.mention IS
-    'Derived: the batches with records about a pod of which no other row tells';
+    'Derived: the batches with records about a pod that no other table lists';
 COMMENT ON TABLE eventsched_log.record_count IS 'Derived: the number of records of each kind';
 COMMENT ON FUNCTION eventsched_log.batches_of IS
     'The first positions of the batches that have records about a pod; by index';

@@ -214,7 +214,7 @@ def test_kinds(ask: Ask, truth: Truth) -> None:
 
 
 def test_events_of_a_pod(ask: Ask, truth: Truth) -> None:
-    """Everything about it, also where it is a victim of a preemption."""
+    """All records about it, and the preemptions with it as a victim."""
     query = "SELECT seq FROM events_of_pod(%s, %s) ORDER BY seq"
     for uid in truth.pods:
         expected = [(at,) for at, _, _, record in truth.records if concerns(record, uid)]

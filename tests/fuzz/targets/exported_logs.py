@@ -115,7 +115,7 @@ def _content(path: Path) -> list[Any]:
 
 
 def _only_vectors_differ(original: bytes, data: bytes) -> bool:
-    """Whether nothing differs but the bytes of details."""
+    """Whether only the bytes of details differ."""
     return _DETAIL.sub(b"", data) == _DETAIL.sub(b"", original)
 
 
