@@ -430,7 +430,9 @@ SELECT s.name AS stream, p.namespace, p.name AS pod, q.pod AS pod_uid, q.queue,
 FROM (
     SELECT stream, pod, queue, since, until, seq AS ended_seq FROM eventsched_log.queue_stay
     UNION ALL
-    SELECT stream, uid, state, since, NULL, NULL FROM eventsched_log.pod_now
+    SELECT stream, uid AS pod, state AS queue, since, NULL::bigint AS until,
+           NULL::bigint AS ended_seq
+    FROM eventsched_log.pod_now
     WHERE state IN ('active', 'backoff', 'unschedulable', 'gated')
 ) q
 JOIN eventsched_log.chosen_stream s ON s.id = q.stream
@@ -456,7 +458,9 @@ FROM (
     SELECT stream, pod, attempt, node, decided_seq, decided_at, seq, at, ended_by
     FROM eventsched_log.reservation
     UNION ALL
-    SELECT stream, uid, attempts, node, reserved_seq, reserved_at, NULL, NULL, NULL
+    SELECT stream, uid AS pod, attempts AS attempt, node, reserved_seq AS decided_seq,
+           reserved_at AS decided_at, NULL::bigint AS seq, NULL::bigint AS at,
+           NULL::text AS ended_by
     FROM eventsched_log.pod_now
 ) r
 JOIN eventsched_log.chosen_stream s ON s.id = r.stream
