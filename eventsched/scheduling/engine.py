@@ -16,7 +16,7 @@ from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.scheduling.binding.binding_cycle import Binding
-from eventsched.scheduling.cycle.equivalence import ClassCache
+from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
 from eventsched.scheduling.deadline_overruns import DeadlineOverruns
 from eventsched.scheduling.extender_server import ExtenderServer

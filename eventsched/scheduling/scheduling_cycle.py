@@ -16,7 +16,7 @@ from eventsched.scheduling.binding import reserve_permit_bind
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle import judgement_recording
 from eventsched.scheduling.cycle.choice import Choice, choose
-from eventsched.scheduling.cycle.equivalence import ClassCache
+from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error, judge
 from eventsched.scheduling.cycle.judgement_recording import RecordedJudgement

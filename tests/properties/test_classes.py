@@ -22,8 +22,8 @@ from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.cycle import judgement_recording
+from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.cycle_keys import KEY_NO_NODE, KEY_PASSES, NOT_FEASIBLE
-from eventsched.scheduling.cycle.equivalence import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import (

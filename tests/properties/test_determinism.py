@@ -24,7 +24,7 @@ from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
-from eventsched.scheduling.cycle.equivalence import ClassCache
+from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.work_budget import FIXED_COST
 from eventsched.scheduling.engine import Engine
 

@@ -7,8 +7,7 @@ new one holds the same vectors (tests/properties check that).
 A row's key (cycle_keys.py) is its first refusal: the smallest key among the filters.
 """
 
-from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -337,50 +336,6 @@ class EquivalenceClass:
                 self.counts[key] = left
             else:
                 del self.counts[key]
-
-
-class ClassCache:
-    """The most recently used classes, within a bound on memory."""
-
-    def __init__(self, limit_bytes: int = 512 * 2**20) -> None:
-        self._limit = limit_bytes
-        self._classes: OrderedDict[Hashable, EquivalenceClass] = OrderedDict()
-        self._sizes: dict[Hashable, int] = {}
-        self._held = 0
-        self._newest: Hashable = None
-
-    def get(self, profile: Profile, pod: Pod, cycle: Cycle) -> EquivalenceClass:
-        """The pod's class, not yet refreshed. Raises PluginError."""
-        signatures = profile.signatures(pod)
-        key = (profile.name, signatures)
-        equivalence_class = self._classes.get(key)
-        if equivalence_class is None:
-            equivalence_class = EquivalenceClass(profile, pod, profile.unsigned(signatures), cycle)
-            if equivalence_class.broken:
-                return equivalence_class  # not cached: the next pod runs the plugins again
-            if self._newest in self._classes:
-                self._measure(self._newest, self._classes[self._newest])
-            self._classes[key], self._newest = equivalence_class, key
-            while self._held > self._limit and len(self._classes) > 1:
-                oldest, _ = self._classes.popitem(last=False)
-                self._held -= self._sizes.pop(oldest, 0)
-        else:
-            self._classes.move_to_end(key)
-            self._measure(key, equivalence_class)
-        return equivalence_class
-
-    def forget(self) -> None:
-        """Drops everything."""
-        self._classes.clear()
-        self._sizes.clear()
-        self._held, self._newest = 0, None
-
-    def _measure(self, key: Hashable, columns: EquivalenceClass) -> None:
-        """Updates the size of a class. A class grows with its first use, and seldom later, so it
-        is measured when the next class is added and when it is used again."""
-        size = columns.bytes
-        self._held += size - self._sizes.get(key, 0)
-        self._sizes[key] = size
 
 
 def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:

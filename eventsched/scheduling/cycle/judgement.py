@@ -14,6 +14,7 @@ from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.domain.state.preemptions import Preemptions
+from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.cycle_keys import (
     CODES_A_FILTER,
     KEY_EXCLUDED,
@@ -26,7 +27,7 @@ from eventsched.scheduling.cycle.cycle_keys import (
     Totals,
 )
 from eventsched.scheduling.cycle.dry_run import DryRun
-from eventsched.scheduling.cycle.equivalence import ClassCache, EquivalenceClass
+from eventsched.scheduling.cycle.equivalence import EquivalenceClass
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain, Question
 from eventsched.scheduling.cycle.nominated_pods import refused_for_nominated
 from eventsched.scheduling.cycle.pod_specific_verdicts import (
