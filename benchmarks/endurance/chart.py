@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from benchmarks.endurance.samples import Sample
-from benchmarks.endurance.verdict import SERIES, TOLERANCE, Comparison, comparisons, values
+from benchmarks.endurance.verdict import SERIES, TOLERANCE, Comparison, comparisons
 
 _WIDTH, _PANEL, _LEFT, _TOP, _HEIGHT = 760, 130, 70, 30, 80
 _PLOT = _WIDTH - _LEFT - 20
@@ -28,8 +28,8 @@ def svg(taken: Sequence[Sample], title: str) -> str:
 
 
 def _panel(taken: Sequence[Sample], name: str, compared: Comparison | None) -> list[str]:
-    series = values(taken, name)
-    top = max(series, default=1.0) * 1.15 or 1.0
+    values = [float(getattr(sample, name)) for sample in taken]
+    top = max(values, default=1.0) * 1.15 or 1.0
     last = max((sample.day for sample in taken), default=1)
 
     def y(value: float) -> float:
@@ -37,7 +37,7 @@ def _panel(taken: Sequence[Sample], name: str, compared: Comparison | None) -> l
 
     points = [
         f"{_PLOT * sample.day / last:.1f},{y(value)}"
-        for sample, value in zip(taken, series, strict=True)
+        for sample, value in zip(taken, values, strict=True)
     ]
     parts = []
     if compared is not None:

@@ -2,6 +2,7 @@
 
 import time
 import zlib
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -26,8 +27,6 @@ class Sample(msgspec.Struct, frozen=True):
     - ``rss_mb``: resident memory of the process; ``snapshot_kb``: the engine's snapshot,
       compressed; ``database_mb``: the database, without its write-ahead log.
     - ``restart_ms``: a new process loads the newest snapshot and is ready to go on.
-    - ``machine_ms``: CPU time of a fixed piece of work, which shows how fast the machine was;
-      0 if it was not measured.
     - ``process``: which process of the run this is, from 1; ``ended_at``: the real time (s since
       1970); ``seconds``: how long the day took.
     """
@@ -42,7 +41,11 @@ class Sample(msgspec.Struct, frozen=True):
     process: int
     ended_at: float
     seconds: float
-    machine_ms: float = 0.0
+
+    @property
+    def ended(self) -> datetime:
+        """When the day ended, in real time."""
+        return datetime.fromtimestamp(self.ended_at, UTC)
 
 
 def read(path: Path) -> list[Sample]:
@@ -83,14 +86,6 @@ def database_mb(address: str) -> float:
         row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
     assert row is not None
     return int(row[0]) / 1e6
-
-
-def machine_ms() -> float:
-    """The CPU time of a fixed piece of work."""
-    used, total = time.process_time(), 0
-    for number in range(2_000_000):
-        total += number % 7
-    return (time.process_time() - used) * 1000
 
 
 def restart_ms(address: str, year: Year) -> float:

@@ -17,21 +17,6 @@ SERIES = {
 }
 
 
-TIMES = frozenset({"cpu_ms", "restart_ms"})
-"""The series that depend on how fast the machine is at that time."""
-
-
-def values(taken: Sequence[Sample], name: str) -> list[float]:
-    """A series. Times are those of a machine that is always as fast as in the median, if each
-    sample says how fast it was."""
-    found = [float(getattr(sample, name)) for sample in taken]
-    if name not in TIMES or not all(sample.machine_ms for sample in taken):
-        return found
-    usual = median(sample.machine_ms for sample in taken)
-    pairs = zip(found, taken, strict=True)
-    return [value * usual / sample.machine_ms for value, sample in pairs]
-
-
 @dataclass(frozen=True)
 class Comparison:
     """A series: the medians of its second week and of its last week."""
@@ -58,8 +43,8 @@ def comparisons(taken: Sequence[Sample]) -> list[Comparison]:
     return [
         Comparison(
             name,
-            median(values(taken, name)[WEEK : 2 * WEEK]),
-            median(values(taken, name)[-WEEK:]),
+            median(getattr(sample, name) for sample in taken[WEEK : 2 * WEEK]),
+            median(getattr(sample, name) for sample in taken[-WEEK:]),
         )
         for name in SERIES
     ]

@@ -56,7 +56,6 @@ def _day(simulation: Simulation, address: str, year: Year, day: int, process: in
         process=process,
         ended_at=time.time(),
         seconds=round(time.perf_counter() - began, 2),
-        machine_ms=round(samples.machine_ms(), 2),
     )
 
 
