@@ -151,6 +151,10 @@ DAYS ?= 365
 endurance: $(READY) ## a simulated year of an autoscaled cluster, DAYS=365 of it; continues where it was stopped
 	$(BIN)/python -m benchmarks.endurance --days $(DAYS)
 
+.PHONY: big-log
+big-log: $(READY) ## make a log of a million decisions once, in /var/tmp, and ask it the questions of docs/sql.md
+	$(BIN)/python -m benchmarks.big_log
+
 .PHONY: bench-hostile
 bench-hostile: controlplane ## innocent pods beside hostile ones, with kube-scheduler and with eventsched
 	$(BIN)/python -m benchmarks.hostile

@@ -40,17 +40,18 @@ class Question(NamedTuple):
 
 
 QUESTIONS = (
-    Question("what is in the log", "SELECT kind, count(*) FROM events GROUP BY kind"),
+    Question(
+        "what is in the log",
+        "SELECT kind, records FROM kinds",
+        "SELECT kind, count(*) FROM events GROUP BY kind",
+    ),
     Question(
         "who waited at a time",
-        """SELECT e.pod, r.record ->> 'message' FROM (
-            SELECT DISTINCT ON (pod_uid) * FROM events
-            WHERE kind IN ('PodQueued', 'PodDecided', 'PodDeleted') AND at <= '{at}'
-            ORDER BY pod_uid, seq DESC) e
-        LEFT JOIN LATERAL (SELECT stream, seq FROM decisions WHERE stream = e.stream
-            AND pod_uid = e.pod_uid AND seq < e.seq ORDER BY seq DESC LIMIT 1) d ON true
+        """SELECT q.pod, q.queue, r.record ->> 'message' FROM queue_stays q
+        LEFT JOIN LATERAL (SELECT stream, seq FROM decisions WHERE stream = q.stream
+            AND pod_uid = q.pod_uid AND at <= '{at}' ORDER BY seq DESC LIMIT 1) d ON true
         LEFT JOIN LATERAL events_between(d.stream, d.seq, d.seq) r ON true
-        WHERE e.kind = 'PodQueued'""",
+        WHERE q.since <= '{at}' AND (q.until IS NULL OR q.until > '{at}')""",
         """SELECT pod, d.record ->> 'message' FROM (
             SELECT DISTINCT ON (pod_uid) * FROM events
             WHERE kind IN ('PodQueued', 'PodDecided', 'PodDeleted') AND at <= '{at}'
@@ -87,6 +88,8 @@ QUESTIONS = (
     ),
     Question(
         "how long in which queue",
+        "SELECT queue, count(*), max(until - since), sum(until - since) FROM queue_stays"
+        " WHERE until IS NOT NULL GROUP BY queue",
         """SELECT queue, count(*), max(until_at - at) FROM (
             SELECT kind, record ->> 'queue' AS queue, at,
                    lead(at) OVER (PARTITION BY pod_uid ORDER BY seq) AS until_at
@@ -99,6 +102,8 @@ QUESTIONS = (
     ),
     Question(
         "pods on a node at a time",
+        "SELECT pod, bound_at, gone_at FROM bindings WHERE node = '{node}' AND bound_at <= '{at}'"
+        " AND (gone_at IS NULL OR gone_at > '{at}')",
         """SELECT b.pod, e.at FROM bindings b LEFT JOIN events e ON e.stream = b.stream
             AND e.pod_uid = b.pod_uid AND e.kind = 'PodDeleted'
         WHERE b.node = '{node}' AND b.bound_at <= '{at}' AND (e.at IS NULL OR e.at > '{at}')""",
@@ -118,6 +123,18 @@ QUESTIONS = (
         "verdicts of a decision",
         """SELECT v.code, v.plugin, v.reason, count(*) FROM decisions d, verdicts(d.stream, d.seq) v
         WHERE d.pod = '{pod}' GROUP BY 1, 2, 3""",
+    ),
+    Question(
+        "records of a pod",
+        "SELECT e.kind FROM decisions d, events_of_pod(d.stream, d.pod_uid::text) e"
+        " WHERE d.pod = '{pod}'",
+        "SELECT kind FROM events WHERE pod = '{pod}'",
+    ),
+    Question(
+        "pods that wait now",
+        "SELECT owner_name, plugin, reason, count(*) FROM pods_now"
+        " WHERE waiting_since IS NOT NULL GROUP BY 1, 2, 3",
+        "SELECT 1",
     ),
     Question("evictions", "SELECT outcome, count(*) FROM evictions GROUP BY 1"),
     Question(
@@ -207,14 +224,16 @@ def _measured(before: str, after: str, options: argparse.Namespace) -> dict[str,
     assert row is not None
     return {
         "decisions": row[0],
-        "before": dict(_asked(before, options, former=True)),
-        "now": dict(_asked(after, options, former=False)),
+        "before": dict(asked(before, options, former=True)),
+        "now": dict(asked(after, options, former=False)),
     }
 
 
-def _asked(
+def asked(
     url: str, options: argparse.Namespace, *, former: bool
 ) -> Iterator[tuple[str, float | None]]:
+    """(name, seconds) of each question; None for one that was given up. ``options`` has ``runs``
+    and ``limit``."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET search_path = eventsched; SET timezone = 'UTC'")
         if former:
