@@ -28,7 +28,7 @@ from eventsched.eventlog.schema import migrations
 FOLDER = Path("/var/tmp/eventsched-big-log")
 """Kept between runs. Postgres of root runs as another user, which cannot enter root's folders."""
 PODS, COPIES = 13_000, 78
-"""Pods of the simulation, and how often its decisions stand in the log: a million in all."""
+"""Pods of the simulation, and the number of copies of its decisions: a million in all."""
 _LOAD = "nodes=1000,pods={},shape=mixed,rate=20,runtime=300,seed=2"
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
 _TABLES = """

@@ -1,6 +1,6 @@
 """From the engine's records to batches: what a batch holds, and which effects wait for it.
 
-Pure; ``Committer`` and the leader do the waiting. The end of a batch changes no decision: the
+Pure; the leader does the waiting. The end of a batch changes no decision: the
 engine does not know about batches. The records of a step are never split between batches, so a
 restart does not decide again what follows from a record.
 """
@@ -91,10 +91,12 @@ class BatchBuilder:
                 effects = self.effects(entry)
                 self._effects += [(entry.position, effect, entry.at) for effect in effects]
 
-    @property
-    def has_effects(self) -> bool:
-        """Whether any record in the open batch has an effect."""
-        return bool(self._effects)
+    def take_effects(self) -> list[tuple[Effect, int]]:
+        """The effects of the open batch, each with the time (µs) of its decision; the batch then
+        has none. Only for a cluster that ends with this process (docs/adr/0026)."""
+        taken = [(effect, at) for _, effect, at in self._effects]
+        self._effects.clear()
+        return taken
 
     @property
     def due(self) -> int | None:

@@ -1,36 +1,25 @@
-"""Writes batches to a log, one at a time, and executes their effects after the commit."""
+"""Writes a simulation's batches to its log, one at a time."""
 
-from collections.abc import Callable
-
-from eventsched.domain.records import Effect
-from eventsched.eventlog.port import EventLog
-from eventsched.runtime.effects.batches import BatchWithEffects
+from eventsched.eventlog.port import Batch, EventLog
 
 
 class Committer:
     """Group commit: while one batch commits, the loop computes the next."""
 
-    def __init__(self, log: EventLog | None, execute: Callable[[Effect, int], None]) -> None:
-        """``execute`` gets each effect and the time (µs) of its decision. Without a log, effects
-        are executed at the end of their batch; this is for measuring the cost of logging."""
+    def __init__(self, log: EventLog | None) -> None:
+        """Without a log nothing is written; this is for measuring the cost of logging."""
         self._log = log
-        self._execute = execute
-        self._under_way: BatchWithEffects | None = None
+        self._is_under_way = False
 
-    def begin(self, closed: BatchWithEffects) -> None:
-        """Waits for the batch under way, then begins this one. Raises what the log raises. The
-        effects of a batch that is not committed are not executed."""
+    def begin(self, batch: Batch) -> None:
+        """Waits for the batch under way, then begins this one. Raises what the log raises."""
         self.wait()
         if self._log is not None:
-            self._log.begin(closed.batch)
-        self._under_way = closed
+            self._log.begin(batch)
+            self._is_under_way = True
 
     def wait(self) -> None:
-        """Waits for the batch under way, and executes its effects."""
-        if self._under_way is None:
-            return
-        if self._log is not None:
+        """Waits for the batch under way. Raises what the log raises."""
+        if self._log is not None and self._is_under_way:
             self._log.finish()
-        closed, self._under_way = self._under_way, None
-        for effect, at in closed.effects:
-            self._execute(effect, at)
+            self._is_under_way = False

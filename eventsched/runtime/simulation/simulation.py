@@ -4,8 +4,8 @@ At each instant of virtual time:
 
 1. Everything that happens is observed.
 2. Attempts are made until the active queue is empty.
-3. All batches with effects are committed before time moves on (docs/adr/0006); batches without
-   effects may wait.
+3. The simulated cluster gets the effects. It ends with this process and is rebuilt from the log, so
+   effects need not wait for the commit (docs/adr/0026): batches are committed when they are full.
 
 A run ends when only the flush of unschedulable pods could still happen, when only repetition
 is left (repetition.py), or when attempts only fail with errors. If the log already holds a run of
@@ -97,7 +97,7 @@ class Simulation:
         """The position of the newest snapshot."""
         self._bytes_since_snapshot = 0
         self._log = log
-        self._committer = Committer(log, cluster.execute)
+        self._committer = Committer(log)
         self._store, self._snapshot_every = store_snapshot, snapshot_every
         if log is None or log.head == 0:
             self._write(self.engine.observe(self.started, 0))
@@ -185,11 +185,8 @@ class Simulation:
             self._write(logged)
             if progress is not None:
                 progress(self.counters)
-        if self.batch_builder.has_effects:
-            self._commit()
         self.instant_observed = False
-        # The outcomes of effects may be the next stimuli.
-        self._committer.wait()
+        self._execute_effects()  # their outcomes may be the next stimuli
         self._store_snapshot_when_due()
 
     def _observe_all(self, now: int, progress: Callable[[RunCounters], None] | None) -> None:
@@ -212,14 +209,19 @@ class Simulation:
             if self.instant_observed:
                 self._store_snapshot_when_due()
 
+    def _execute_effects(self) -> None:
+        for effect, at in self.batch_builder.take_effects():
+            self.cluster.execute(effect, at)
+
     def _commit(self) -> None:
+        self._execute_effects()
         closed = self.batch_builder.close(b"[%d,%d]" % (self.observed, self.instant_observed))
         if closed is not None:
             if self._store is not None:
                 self._bytes_since_snapshot += sum(
                     len(stored.body) for stored in closed.batch.records
                 )
-            self._committer.begin(closed)
+            self._committer.begin(closed.batch)
 
     def _store_snapshot_when_due(self) -> None:
         is_many = self.engine.position - self.snapshot_position >= self._snapshot_every

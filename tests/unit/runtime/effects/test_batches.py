@@ -1,12 +1,11 @@
-"""Batches and the committer: no effect leaves before its batch is committed, and none is lost if a
-commit fails."""
+"""Batches with their effects, and the committer of a simulation."""
 
 import pytest
 
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
-from eventsched.domain.records import Bind, Effect
+from eventsched.domain.records import Bind
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
@@ -15,8 +14,6 @@ from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
 from eventsched.runtime.effects.committer import Committer
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_of, make_node, make_pod, observed
-
-Left = list[tuple[int, Effect, int]]
 
 
 class SlowLog(MemoryEventLog):
@@ -57,12 +54,6 @@ def written(pods: int) -> tuple[Engine, SlowLog]:
     return engine, log
 
 
-def committer_of(log: SlowLog) -> tuple[Committer, Left]:
-    """A committer, and the list of (log's head at that moment, effect, its time) that it fills."""
-    left: Left = []
-    return Committer(log, lambda effect, at: left.append((log.head, effect, at))), left
-
-
 def close(builder: BatchBuilder, mark: bytes = b"null") -> BatchWithEffects:
     """What is in the open batch, which is not empty."""
     closed_batch = builder.close(mark)
@@ -70,58 +61,58 @@ def close(builder: BatchBuilder, mark: bytes = b"null") -> BatchWithEffects:
     return closed_batch
 
 
-def test_nothing_leaves_before_it_is_committed() -> None:
-    """Neither when it is decided, nor while the commit is under way."""
-    engine, log = written(2)
-    builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
+def test_effects_are_taken_once() -> None:
+    """With the time of their decision; the batch that is closed later has none of them."""
+    engine, _ = written(2)
+    builder = BatchBuilder(engine.state)
     decided = engine.schedule_next()
     builder.add(decided)
-    assert builder.has_effects
-    committer.begin(close(builder))
-    assert left == []
-    committer.wait()
-    [(head, effect, at)] = left
-    assert (head, at) == (decided[-1].position + 1, 0)
+    [(effect, at)] = builder.take_effects()
     assert isinstance(effect, Bind)
-    assert effect.decision == decided[-1].position
-    committer.wait()
-    assert len(left) == 1
+    assert (effect.decision, at) == (decided[-1].position, 0)
+    assert builder.take_effects() == []
+    later = engine.schedule_next()
+    builder.add(later)
+    batch, effects = close(builder)
+    assert [each.position for each in batch.records] == [
+        entry.position for entry in (*decided, *later)
+    ]
+    assert [effect.decision for effect, _ in effects if isinstance(effect, Bind)] == [
+        later[-1].position
+    ]
 
 
 def test_the_next_batch_waits_for_the_one_under_way() -> None:
-    """One at a time, in order; the effects of the first leave before the second is offered."""
+    """One at a time, in order."""
     engine, log = written(2)
-    builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
-    for number in range(2):
+    builder, committer = BatchBuilder(engine.state), Committer(log)
+    heads = [log.head]
+    for _ in range(2):
         builder.add(engine.schedule_next())
-        committer.begin(close(builder))
-        assert len(left) == number
+        committer.begin(close(builder).batch)
+        heads.append(log.head)
     committer.wait()
-    assert [effect.attempt for _, effect, _ in left] == [1, 1]
-    assert len({effect.uid for _, effect, _ in left}) == 2
+    assert heads == [heads[0], heads[0], log.offered[1].first]
     assert log.head == engine.position
 
 
-def test_a_batch_that_failed_is_offered_again_and_its_effects_leave_once() -> None:
+def test_a_batch_that_failed_is_offered_again() -> None:
     """Unchanged, whatever came meanwhile."""
     engine, log = written(2)
-    builder, (committer, left) = BatchBuilder(engine.state), committer_of(log)
+    builder, committer = BatchBuilder(engine.state), Committer(log)
     builder.add(engine.schedule_next())
-    first = close(builder)
+    first = close(builder).batch
     committer.begin(first)
     log.failures = 2
     builder.add(engine.schedule_next())
-    second = close(builder)
+    second = close(builder).batch
     with pytest.raises(ConnectionError):
         committer.wait()
     with pytest.raises(ConnectionError):
         committer.begin(second)
-    assert left == []
     committer.begin(second)
-    assert len(left) == 1
     committer.wait()
-    assert len(left) == 2
-    assert log.offered == [first.batch] * 3 + [second.batch]
+    assert log.offered == [first] * 3 + [second]
 
 
 def test_a_batch_is_full_at_its_size() -> None:
@@ -163,7 +154,7 @@ def test_an_empty_batch_is_none() -> None:
     builder.add(engine.schedule_next())
     close(builder)
     assert builder.close() is None
-    assert not builder.has_effects
+    assert builder.take_effects() == []
 
 
 def test_what_asks_something_of_the_world() -> None:
@@ -183,17 +174,6 @@ def test_what_asks_something_of_the_world() -> None:
         assert not builder.effects(LogEntry(9, 0, 9, said))
     refused = records.PodDecided(uid="p1", attempt=2, outcome=records.Outcome.UNSCHEDULABLE)
     assert not builder.effects(LogEntry(9, 0, 9, refused))
-
-
-def test_without_a_log_effects_leave_all_the_same() -> None:
-    """For measuring what logging costs."""
-    engine, _ = written(1)
-    builder, left = BatchBuilder(engine.state), list[Effect]()
-    committer = Committer(None, lambda effect, _: left.append(effect))
-    builder.add(engine.schedule_next())
-    committer.begin(close(builder))
-    committer.wait()
-    assert len(left) == 1
 
 
 def test_news_may_wait_for_what_somebody_waits_for() -> None:
