@@ -41,18 +41,29 @@ BEGIN
     RETURN v_next;
 END $$;
 """
-_PODS_THEN = """
+_RESERVED = "ADD COLUMN reserved_seq bigint, ADD COLUMN reserved_at bigint"
+# What the fill changes again and again: a row's old versions stay until this transaction ends, so
+# counts are only added up at its end.
+_THEN = f"""
 CREATE TABLE eventsched_log.pod_then (LIKE eventsched_log.pod_now INCLUDING ALL);
+ALTER TABLE eventsched_log.pod_then {_RESERVED};
+CREATE TABLE eventsched_log.count_then (stream integer, kind text, records bigint);
+"""
+_COUNT = "    INSERT INTO eventsched_log.record_count AS c", "    IF v_has_more"
+_COUNT_THEN = """    INSERT INTO eventsched_log.count_then
+    SELECT p_stream, kind, count(*) FROM unnest(v_kinds) AS kind GROUP BY kind;
 """
 # From here on appends wait: a batch that the old derive() handled would lack its new rows.
 _STOP = "LOCK TABLE eventsched_log.batch IN SHARE ROW EXCLUSIVE MODE"
 _FINISH = """
+INSERT INTO eventsched_log.record_count (stream, kind, records)
+SELECT stream, kind, sum(records) FROM eventsched_log.count_then GROUP BY stream, kind;
 UPDATE eventsched_log.pod_now n SET reserved_seq = t.reserved_seq, reserved_at = t.reserved_at
 FROM eventsched_log.pod_then t
 WHERE t.stream = n.stream AND t.uid = n.uid AND t.reserved_seq IS NOT NULL;
 DROP FUNCTION eventsched_log.fill_rows(integer, bigint);
 DROP FUNCTION eventsched_log.derive_again(integer, bigint, json, boolean);
-DROP TABLE eventsched_log.pod_then;
+DROP TABLE eventsched_log.pod_then, eventsched_log.count_then;
 """
 
 
@@ -60,17 +71,20 @@ def upgrade() -> None:
     """Creates the tables, fills them from the log, and defines the views over them."""
     with as_owner() as with_roles:
         run_script("0010_rows.sql")
+        # The fold of pod_now over the whole log, beside the one of the present.
+        execute_script(_THEN + _derive_again() + _FILL)
+        filled = _fill({})
+        op.execute(_STOP)
+        _fill(filled)  # batches appended meanwhile
+        op.execute(f"ALTER TABLE eventsched_log.pod_now {_RESERVED}")
+        for name in ("derive", "views"):
+            run_script(f"0010_{name}.sql")
+        execute_script(_FINISH)
         op.execute(f"REVOKE ALL ON FUNCTION {_FUNCTIONS} FROM PUBLIC")
         if with_roles:
             tables = ", ".join(f"eventsched_log.{table}" for table in _TABLES)
             op.execute(f"GRANT SELECT ON {tables}, {_VIEWS} TO {WRITER}, {READER}")
             op.execute(f"GRANT EXECUTE ON FUNCTION {_FUNCTIONS} TO {WRITER}, {READER}")
-        # The fold of pod_now over the whole log, beside the one of the present.
-        execute_script(_PODS_THEN + _derive_again() + _FILL)
-        filled = _fill({})
-        op.execute(_STOP)
-        _fill(filled)  # batches appended meanwhile
-        execute_script(_FINISH)
 
 
 def downgrade() -> None:
@@ -87,8 +101,10 @@ def downgrade() -> None:
 
 
 def _derive_again() -> str:
-    """derive() with another table in place of pod_now."""
-    derive = _between("0010_rows.sql", _DERIVE, "END $$;\n")
+    """derive() with other tables in place of pod_now and record_count."""
+    derive = _between("0010_derive.sql", _DERIVE, "END $$;\n")
+    begin, end = (derive.index(text) for text in _COUNT)
+    derive = derive[:begin] + _COUNT_THEN + derive[end:]
     return derive.replace("eventsched_log.derive(", "eventsched_log.derive_again(").replace(
         "pod_now", "pod_then"
     )

@@ -155,6 +155,23 @@ def test_a_batch_that_is_committed_during_the_migration_gets_its_rows(
     assert expected["queue_move"]
 
 
+def test_appends_go_on_while_typed_rows_are_filled(
+    database: str, connection: Any, histories: dict[str, list[StoredRecord]]
+) -> None:
+    """They wait only for the last part, for which the migration waits here."""
+    append(database, histories[ODD])
+    before = rows(connection)
+    migrations.downgrade(database, "0009")
+    upgrade = threading.Thread(target=migrations.upgrade, args=(database,), daemon=True)
+    with psycopg.connect(database) as writer:
+        writer.execute("LOCK TABLE eventsched_log.batch IN ROW EXCLUSIVE MODE")
+        upgrade.start()
+        until(lambda: connection.execute(_WAITS).fetchone() == (1,), "waiting for the writer")
+        writer.execute("SET lock_timeout = '5s'; UPDATE eventsched_log.pod_now SET seq = seq")
+    joined(upgrade)
+    assert rows(connection) == before
+
+
 _WAITS = """
 SELECT count(*)::integer FROM pg_locks
 WHERE relation = 'eventsched_log.batch'::regclass AND NOT granted
