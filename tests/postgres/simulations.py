@@ -2,12 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
@@ -18,15 +20,26 @@ from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.replay import stream_replay
 from eventsched.runtime.assembly import assemble
+from eventsched.runtime.simulation import simulation
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.simulation import Simulation
 from tests.postgres.commands import Command
 
 STREAM = "simulation"
+SMALL = 6
+"""Records in a small batch: about those of one pod."""
 REACH = 300.0
 """Seconds that a run may take to a position in its log."""
 _OF_THE_PROCESS = {"seconds", "pods_per_second", "bytes_per_pod", "node_bytes", "log_head"}
 """What may differ from run to run."""
+
+
+@contextmanager
+def small_batches() -> Iterator[None]:
+    """Simulations of this process write small batches: a short log has many, then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulation, "BATCH_SIZE", SMALL)
+        yield
 
 
 def started(*arguments: object, changes: str = "") -> Command:

@@ -11,6 +11,7 @@ from eventsched.history.verify.verification import Result, verify_database
 from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_log import BatchRow
 from tests.databases import migrate
+from tests.postgres.simulations import small_batches
 
 TYPED = ("queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention")
 TABLES = ("stream", "head", "epoch", "batch", "detail", "snapshot", "node", "pod", "decision",
@@ -22,7 +23,8 @@ ACQUIRE = "SELECT eventsched_log.acquire('simulation', gen_random_uuid(), 'someb
 
 def simulate(url: str, load: str, *more: str) -> None:
     """Runs a generated load into a database."""
-    assert main(["simulate", "--generate", load, "--database", url, *more]) == 0
+    with small_batches():
+        assert main(["simulate", "--generate", load, "--database", url, *more]) == 0
 
 
 def tight(url: str) -> None:

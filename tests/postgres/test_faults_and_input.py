@@ -29,6 +29,7 @@ from tests.postgres.simulations import (
     ended,
     folder_url,
     reaches,
+    small_batches,
     started,
     uninterrupted,
 )
@@ -373,7 +374,8 @@ def failing(table: str, code: str, after: int = 0) -> str:
 def test_the_server_refuses_an_append(table: str, after: int, database: str, says: Says) -> None:
     """Nothing of the batch is in the log, and the next run continues from there."""
     execute(database, failing(table, "53100", after))
-    line = says(3, *SIMULATE, "--database", database)
+    with small_batches():
+        line = says(3, *SIMULATE, "--database", database)
     assert "No space left on device" in line
     batches = execute(database, "SELECT first, count FROM eventsched_log.batch ORDER BY first")
     ends = [first + count for first, count in batches]
@@ -456,7 +458,8 @@ def fill(path: Path) -> None:
 def test_a_damaged_log_is_not_gone_on_with(one_server: Server, says: Says) -> None:
     """A run that was cut off, then a row altered: neither simulate nor replay pass over it."""
     with one_server.fresh(migrate) as url:
-        assert main([*SIMULATE, "--database", url, "--until", "100"]) == 0
+        with small_batches():
+            assert main([*SIMULATE, "--database", url, "--until", "100"]) == 0
         first = execute(url, "SELECT first FROM eventsched_log.batch ORDER BY 1")[5][0]
         execute(
             url,

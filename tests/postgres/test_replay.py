@@ -16,7 +16,7 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.eventlog.postgres.reader import Reader
 from tests.databases import Server, migrate
-from tests.postgres.simulations import STREAM
+from tests.postgres.simulations import STREAM, small_batches
 
 HERE = Path(__file__).parent
 CONFIG = """
@@ -50,7 +50,8 @@ def _put_back(before: Mapping[str, Any], _: Any, body: MutableMapping[str, Any])
 
 
 def simulated(url: str, load: str, *more: object) -> None:
-    assert main(["simulate", "--generate", load, "--database", url, *map(str, more)]) == 0
+    with small_batches():
+        assert main(["simulate", "--generate", load, "--database", url, *map(str, more)]) == 0
 
 
 def tight(url: str) -> None:

@@ -36,6 +36,8 @@ from eventsched.runtime.snapshot_policy import APPLY_SECONDS, BYTE_SECONDS, labe
 from eventsched.scheduling.engine import Engine
 
 DEFAULT_SEED = "eventsched"
+BATCH_SIZE = 256
+"""Records of a batch. Readers see the log of a running simulation in steps of this size."""
 MAX_ERRORS_IN_A_ROW = 1_000
 """A run is given up after this many errors in a row, or three for each waiting pod if these are
 more."""
@@ -64,14 +66,14 @@ class Simulation:
         *,
         seed: str = DEFAULT_SEED,
         inputs: Mapping[str, str] | None = None,
-        batch_size: int = 256,
+        batch_size: int | None = None,
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
         snapshot_every: int = 100_000,
     ) -> None:
         """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
         Without a log nothing is recorded; this is for measuring. ``store_snapshot`` is called
-        every ``snapshot_every`` records and at the end. If the log is not empty,
-        ``resumption.resume`` must be called before ``run``."""
+        every ``snapshot_every`` records and at the end. ``batch_size`` is BATCH_SIZE by default. If
+        the log is not empty, ``resumption.resume`` must be called before ``run``."""
         self.engine: Engine = assembly.engine(with_detail=log is not None)
         self.counters = RunCounters(queues=self.engine.queue_lengths)
         self.utilization = Meter(self.engine.state.nodes)
@@ -85,7 +87,7 @@ class Simulation:
             flags=CURRENT,
             plugins=assembly.sources,
         )
-        self.batch_builder = BatchBuilder(self.engine.state, batch_size=batch_size)
+        self.batch_builder = BatchBuilder(self.engine.state, batch_size=batch_size or BATCH_SIZE)
         self.observed = 0
         """How many stimuli of the cluster were observed."""
         self.instant_observed = False
