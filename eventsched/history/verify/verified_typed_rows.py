@@ -57,7 +57,8 @@ class TypedRowCheck:
             self._typed.add(pod)
         elif kind != "PodAdded":
             self._others.add(pod)
-        self._others.update(uuid(victim) for victim in record.get("victims", ()))
+        if kind == "PreemptionDecided":
+            self._others.update(uuid(victim) for victim in record.get("victims", ()))
         if kind == "PodQueued":
             self._expected["queue_move"].append(_move(position, at, cause, pod, record))
         elif kind == "PodDecided":
