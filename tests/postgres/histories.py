@@ -18,7 +18,6 @@ from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, Normalization, Status, Wait
 from tests.builders import SECOND, engine_with, make_node, make_pod
-from tests.postgres.simulations import small_batches
 
 TIGHT, ODD = "tight", "odd"
 GENERATED = "nodes=12,pods=60,shape=tight,seed=3"
@@ -209,5 +208,4 @@ def _moved(pod: Pod, node: str) -> Stimulus:
 def simulated(address: str) -> None:
     """A simulation with more pods than room."""
     options = ("--generate", GENERATED, "--database", address, "--stream", TIGHT)
-    with small_batches():
-        assert main(["simulate", *options]) == 0
+    assert main(["simulate", *options]) == 0

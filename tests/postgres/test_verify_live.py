@@ -18,6 +18,7 @@ from eventsched.history.verify import verification, verified_database, verified_
 from eventsched.history.verify.verification import Result, verify_database
 from tests.builders import make_pod
 from tests.postgres.histories import TIGHT, simulated
+from tests.postgres.simulations import small_batches
 
 Hook = Callable[[int], None]
 
@@ -25,7 +26,8 @@ Hook = Callable[[int], None]
 @pytest.fixture
 def log(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a database with a log of many small pages."""
-    simulated(database)
+    with small_batches():
+        simulated(database)
     monkeypatch.setattr(verified_database, "_ROWS_AT_ONCE", 10)
     monkeypatch.setattr(verified_database, "_BATCHES_AT_ONCE", 2)
     monkeypatch.setattr(verified_database, "_WINDOW", 100)
