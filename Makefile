@@ -37,7 +37,7 @@ DEMO := $(if $(filter 0,$(shell id -u)),/var/tmp/eventsched-demo-$(firstword $(s
 LOAD ?= nodes=300,pods=3000,shape=tight,seed=1
 POD ?= default/pod-001059
 
-demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why and SQL
+demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why, SQL and size
 	@$(BIN)/eventsched db stop --data-dir $(DEMO) >/dev/null 2>&1 || true
 	@rm -rf $(DEMO)
 	@echo 'A cluster of some nodes, and pods that ask for more than it has at a time:'
@@ -51,6 +51,10 @@ demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why a
 	@echo 'Which pods waited longest, and how often were they tried? In SQL:'
 	@echo '$$ eventsched sql --data-dir $(DEMO) -c "$(QUESTION)"'
 	@$(BIN)/eventsched sql --data-dir $(DEMO) -c "$(QUESTION)"
+	@echo
+	@echo 'How large is the log of that, and how fast does it grow?'
+	@echo '$$ eventsched db stats --data-dir $(DEMO)'
+	@$(BIN)/eventsched db stats --data-dir $(DEMO)
 	@echo
 	@echo 'All of it is in $(DEMO). Ask more:'
 	@echo '  $(BIN)/eventsched explain default/pod-000007 --node node-00042 --data-dir $(DEMO)'

@@ -16,12 +16,13 @@ import psycopg
 from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted, table
-from eventsched.cli.output.time_format import is_virtual, iso, moment, read_moment
+from eventsched.cli.output.time_format import iso, moment, read_moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
 from eventsched.domain.records.record_catalogue import CATALOGUE
+from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.port import StoredRecord

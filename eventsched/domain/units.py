@@ -7,10 +7,17 @@ from eventsched.domain.errors import InputError
 
 SECOND = 1_000_000
 """A second in microseconds, the unit of all times in records and in the state."""
+DAY = 86_400 * SECOND
+"""A day in microseconds."""
 
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6}
 _UNITS |= {"s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
+
+
+def is_virtual(at: int) -> bool:
+    """Whether a time (µs) is one of a simulation, which begins at 0 and not in 1970."""
+    return at < 10 * 365 * DAY
 
 
 def nanoseconds(text: str, where: str = "duration") -> int:

@@ -186,6 +186,12 @@ def test_upgrade_and_roll_back(place: Path, newest: Path, tmp_path: Path) -> Non
         assert page.run() == 8
 
 
+def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
+    with own_database(place, newest) as database:
+        environment = {"DATABASE_URL": database.url("migrator")}
+        assert Page("how-to/check-the-database.md", tmp_path, environment).run() == 3
+
+
 @pytest.mark.row(31)
 def test_rotate_credentials(place: Path, newest: Path, tmp_path: Path) -> None:
     """Beside a leader, whose term goes on; once it loses its connections before the file has the

@@ -88,3 +88,15 @@ def duration(microseconds: int) -> str:
     if days < 1:
         return f"{hours}h{minutes % 60:02}m"
     return f"{days}d{hours % 24:02}h"
+
+
+def size(number: int) -> str:
+    """A number of bytes: ``812 B``, ``4.0 KiB``, ``1.2 GiB``."""
+    if abs(number) < 1024:
+        return f"{number} B"
+    scaled = number / 1024
+    for unit in ("KiB", "MiB", "GiB"):
+        if abs(scaled) < 1000:
+            return f"{scaled:.1f} {unit}"
+        scaled /= 1024
+    return f"{scaled:.1f} TiB"

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+from eventsched.domain.units import is_virtual
+
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-_VIRTUAL = 10 * 365 * 86_400 * 1_000_000
-"""Times before this are a simulation's, which begins at 0."""
 
 
 def iso(at: int) -> str:
@@ -17,7 +17,7 @@ def moment(at: int) -> str:
     the millisecond: ``2026-11-21 15:17:19.240``, ``149d 08:12:33.001``, ``00:03:05.000``."""
     moved = _BEGINNING + timedelta(microseconds=at)
     clock = f"{moved:%H:%M:%S}.{moved.microsecond // 1000:03}"
-    if at >= _VIRTUAL:
+    if not is_virtual(at):
         return f"{moved:%Y-%m-%d} {clock}"
     days = (moved - _BEGINNING).days
     return f"{days}d {clock}" if days else clock
@@ -25,13 +25,13 @@ def moment(at: int) -> str:
 
 def zone(at: int) -> str:
     """The zone that ``moment`` shows that time in: "UTC", "" for a simulation's."""
-    return "UTC" if at >= _VIRTUAL else ""
+    return "" if is_virtual(at) else "UTC"
 
 
 def with_distance(at: int, now: int) -> str:
     """A time with its zone and how far it is from ``now`` (µs): ``2026-11-21 15:17:19 UTC (3h04m
     ago)``, ``… UTC (in 4m10s)``; of a simulation, which has no present, the time alone."""
-    if at < _VIRTUAL:
+    if is_virtual(at):
         return moment(at)
     distance = rough(abs(now - at))
     relative = f"{distance} ago" if at <= now else f"in {distance}"
@@ -52,11 +52,6 @@ def read_moment(text: str, now: int, *, virtual: bool) -> int:
     moved = datetime.fromisoformat(text)
     moved = moved if moved.tzinfo is not None else moved.replace(tzinfo=UTC)
     return round((moved - _BEGINNING) / timedelta(microseconds=1))
-
-
-def is_virtual(at: int) -> bool:
-    """Whether a time is one of a simulation."""
-    return at < _VIRTUAL
 
 
 def rough(microseconds: int) -> str:
