@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from eventsched.cli import db_stats
+from eventsched.cli import db_archive, db_stats
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
@@ -67,6 +67,7 @@ def add_to(commands: Any) -> None:
     for action in (url, upgrade, stop, granted):
         add_database_options(action, stream=False)
     db_stats.add_action(actions)
+    db_archive.add_action(actions)
 
 
 def _url(options: argparse.Namespace) -> int:

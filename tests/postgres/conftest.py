@@ -18,6 +18,7 @@ from tests.databases import (
     each_database,
     each_server,
     embedded_programs,
+    migrate,
     one_server,
     open_place,
 )
@@ -89,3 +90,32 @@ def two_streams_log(one_server: Server) -> Iterator[TamperedLog]:
     """A fresh database with two streams."""
     with one_server.fresh(two_streams) as url, closing(TamperedLog(url)) as log:
         yield log
+
+
+@pytest.fixture(scope="module")
+def four_days(one_server: Server) -> Iterator[str]:
+    """The URL of a database with stream archives.STREAM, which was written on four days, and its
+    history as two other streams (histories.py)."""
+    from tests.postgres import archives, histories  # archives needs pyarrow
+
+    with one_server.fresh(migrate) as url:
+        histories.simulated(url)
+        histories.odd(url)
+        archives.spread(url, histories.TIGHT, archives.STREAM)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def whole_archive(four_days: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive of the four days, which tests only read."""
+    from tests.postgres import archives
+
+    folder = tmp_path_factory.mktemp("archives") / "whole"
+    archives.archived(four_days, archives.STREAM, folder)
+    return folder
+
+
+@pytest.fixture
+def own_archive(whole_archive: Path, tmp_path: Path) -> Path:
+    """A copy of the archive."""
+    return Path(shutil.copytree(whole_archive, tmp_path / "archive"))

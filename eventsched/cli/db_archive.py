@@ -1,0 +1,85 @@
+"""``eventsched db archive``: the days of a stream that are over, as Parquet files."""
+
+import argparse
+import time
+from contextlib import closing
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import counted
+from eventsched.cli.output.time_format import read_moment
+from eventsched.domain.errors import InputError
+from eventsched.eventlog import database
+from eventsched.eventlog.postgres import reader as reading
+from eventsched.eventlog.postgres.reader import Reader
+
+
+def add_action(actions: Any) -> None:
+    """Adds the action to the parser of ``eventsched db``."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        "archive",
+        help="write the days of a stream that are over to Parquet files",
+        description="Writes the days of a stream that are over (UTC) to Parquet files, which "
+        "--from-archive of other commands and DuckDB read. Days that the folder has already are "
+        "left out. Nothing is deleted from the database. Needs the extra `archive`.",
+    )
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="FOLDER", help="the folder of the archive"
+    )
+    until = parser.add_mutually_exclusive_group()
+    until.add_argument(
+        "--before", metavar="TIME",
+        help="only days that ended by then: 2026-11-21, 2026-11-21T15:00, or 12h, 2d ago",
+    )  # fmt: skip
+    until.add_argument(
+        "--days", type=_days, default=0, metavar="N",
+        help="only days that ended N days ago or earlier (default: 0)",
+    )  # fmt: skip
+    parser.set_defaults(run=_archive)
+    add_database_options(parser)
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days; write 0 or more")
+    return int(text)
+
+
+def _archive(options: argparse.Namespace) -> int:
+    from eventsched.eventlog.archive.archive_manifest import day_of
+    from eventsched.eventlog.archive.archiver import archive
+
+    now = time.time_ns() // 1_000
+    today = day_of(now)
+    before = _before(options, now, today)
+    with database.reader_address(*database_of(options)) as address:
+        stream = reading.choose_stream(address, options.stream)
+        with closing(Reader(address, stream, keeps_connection=True)) as reader:
+            days = 0
+            for manifest in archive(reader, options.to, before, today):
+                days += 1
+                print(
+                    f"{manifest.day}: {counted(manifest.next - manifest.first, 'record')}, "
+                    f"positions {manifest.first} to {manifest.next - 1}",
+                    flush=True,
+                )
+    print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}")
+    return 0
+
+
+def _before(options: argparse.Namespace, now: int, today: date) -> date:
+    """The first day that is not archived. Raises InputError."""
+    from eventsched.eventlog.archive.archive_manifest import day_of
+
+    if options.before is None:
+        return today - timedelta(days=options.days)
+    try:
+        return min(today, day_of(read_moment(options.before, now, virtual=False)))
+    except (ValueError, OverflowError):
+        raise InputError(
+            "--before",
+            f"{options.before!r} is not a time",
+            "write 2026-11-21, or a length such as 2d",
+        ) from None
