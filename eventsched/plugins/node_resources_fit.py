@@ -59,6 +59,9 @@ _MULTIPLIABLE = 2**56
 """Amounts below this can be multiplied by 100 within int64."""
 _MAX_BITS = 14
 """The number of resources that fit into a code as bits."""
+_MAX_PATTERNS = 4096
+"""After this number of different sets of bits that do not fit into a code, their numbering begins
+again: pods of new templates bring new ones for as long as the process runs."""
 
 
 class RatioParameters(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
@@ -192,18 +195,33 @@ class NodeResourcesFit:
             return True
         if change.nodes.table.selection(self._requests(pod).names) is None:
             return False  # no node has ever offered one of the resources
-        codes = self.filter(cycle, pod, change.nodes)
-        if codes is None or not codes.all():
+        if self._fits_on_one(pod, change.nodes):
             return True
         if change.event is ClusterEvent.ASSIGNED_POD_UPDATE:
             return False  # usually a pod whose deletion begins: only its end frees resources
-        codes = self.filter(cycle, pod, change.nodes.without_lesser(pod))
-        return codes is None or not codes.all()
+        return self._fits_on_one(pod, change.nodes.without_lesser(pod))
 
     @staticmethod
     def hint_sign(pod: Pod) -> Hashable:
         """All that ``hint`` reads of a pod."""
         return pod.spec.key, pod.priority, pod.preemption_policy
+
+    def drop_codes(self) -> bool:
+        """Begins the numbering of sets of bits again once there are too many."""
+        if len(self._pattern_bits) <= _MAX_PATTERNS:
+            return False
+        self._pattern_bits, self._pattern_codes = [], {}
+        return True
+
+    def _fits_on_one(self, pod: Pod, nodes: NodeView) -> bool:
+        """Whether ``filter`` lets one of the nodes pass, or there are none. All resources have been
+        offered."""
+        requests = self._requests(pod)
+        if (single_node := nodes.alone(requests.names)) is not None:
+            return not _single_node_code(requests.numbers, single_node)
+        allocatable, requested, _ = nodes.books(requests.names)
+        lacking = np.any(requests.amounts > allocatable - requested, axis=0)
+        return not lacking.size or not lacking.all()
 
     def _codes_of_unoffered(
         self, requests: ScoredRequests, places: Sequence[int], nodes: NodeView

@@ -2,6 +2,10 @@
 
 An entry is in use while the pod that ``MemoryChanged.used_by`` names exists. Any other entry counts
 as unused since its last change, or since its pod was deleted.
+
+The entries of a plugin that no profile runs stay, so that they are there when a change of the
+configuration is rolled back. They need no bound of their own: only the plugin itself adds entries,
+so there are never more than when it ran last. Its bounds hold again once a profile runs it.
 """
 
 from collections.abc import Mapping

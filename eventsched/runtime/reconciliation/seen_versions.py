@@ -24,7 +24,8 @@ class SeenVersions:
     """The resourceVersions of one resource's objects, by key (uid, name, or namespace/name).
 
     A watch reports its events in order, but may repeat some after a reconnect. An answer to a
-    request can be ahead of the watch.
+    request can be ahead of the watch. The entry of an object goes when the watch reports its
+    deletion, and no answer adds one after that: there are no more entries than objects.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class SeenVersions:
         if version <= self.upto:
             return False
         self.upto = version
-        return self.note_answer(key, version)
+        return self.note_listed(key, version)
 
     def note_deletion(self, key: str, version: int) -> bool:
         """Takes in the end of an object, from the watch. True if it is new."""
@@ -52,15 +53,24 @@ class SeenVersions:
         return True
 
     def note_answer(self, key: str, version: int) -> bool:
-        """Takes in an object from an answer to a request. True if it is new."""
+        """Takes in an object from an answer to a request. True if it is new. The watch has reported
+        the deletion of an object that was not seen, but is as old as the last event."""
+        if key not in self._versions and version <= self.upto:
+            return False
+        return self.note_listed(key, version)
+
+    def note_listed(self, key: str, version: int) -> bool:
+        """Takes in an object of a list. True if it is new."""
         if version <= self.version(key):
             return False
         self._versions[key] = version
         return True
 
     def note_absence(self, key: str) -> None:
-        """An answer said that an object is gone: later events of the watch about it are old."""
-        self._versions[key] = _FOREVER
+        """An answer said that an object is gone: later events of the watch about it are old. There
+        are none if the watch has reported the deletion already."""
+        if key in self._versions:
+            self._versions[key] = _FOREVER
 
     def note_list(self, version: int, keys: set[str]) -> None:
         """Takes in a list of the resourceVersion ``version`` with these objects."""
@@ -101,7 +111,11 @@ class SeenResources:
 
     def note_listed(self, seen: Iterable[Seen]) -> list[Stimulus]:
         """Takes in listed objects. Returns the stimuli of those that are new."""
-        return [stimulus_of(listed) for listed in seen if self.note_answer(listed)]
+        return [stimulus_of(listed) for listed in seen if self._note_listed(listed)]
+
+    def _note_listed(self, listed: Seen) -> bool:
+        resource, key = resource_and_key(listed)
+        return self.of(resource).note_listed(key, listed.resource_version)
 
 
 def key_of_object(namespace: str, name: str) -> str:

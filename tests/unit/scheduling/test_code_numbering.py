@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT, Behaviour
-from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects import Container, Node, Pod, PodSpec
+from eventsched.plugins import node_resources_fit
 from eventsched.plugins.gallery import priority_label
 from eventsched.plugins.gallery.priority_label import Priority
+from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError, per_node_plugins
 from tests.builders import SECOND, added, attempted, engine_of, make_node, make_pod, observed
@@ -108,3 +111,53 @@ def test_a_plugin_that_fails_to_drop_its_codes_is_harmless() -> None:
     messages, _ = replaced(Broken(), times=2)
 
     assert messages == ["0/2 nodes are available: 2 node(s) were refused by Chatty."] * 2
+
+
+# --- sets of resources that do not fit into a code ------------------------------------------
+
+DEVICES = [f"example.com/d{number:02}" for number in range(20)]
+
+
+def wanting(number: int) -> Pod:
+    """A pod that requests all devices, and is short of those that the bits of its number say."""
+    lacks = [number >> place & 1 for place in range(len(DEVICES))]
+    amounts = {name: 1 + lack for name, lack in zip(DEVICES, lacks, strict=True)}
+    spec = PodSpec(containers=(Container(requests=amounts),))
+    return msgspec.structs.replace(make_pod(f"p{number}"), spec=spec)
+
+
+def with_devices() -> tuple[NodeResourcesFit, Engine]:
+    """A node with one of each device."""
+    fit = NodeResourcesFit()
+    engine = engine_of(fit)
+    observed(engine, records.StreamStarted(format=1, engine="0", seed="s", flags=CURRENT))
+    observed(engine, *added(make_node(extra=dict.fromkeys(DEVICES, 1))))
+    return fit, engine
+
+
+def test_sets_of_many_resources_are_not_kept_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each template may be short of another set. Every message names its own."""
+    monkeypatch.setattr(node_resources_fit, "_MAX_PATTERNS", FEW)
+    fit, engine = with_devices()
+    for number in range(1, 4 * FEW):
+        observed(engine, *added(wanting(number)))
+        [decided] = [r for r in attempted(engine) if isinstance(r, records.PodDecided)]
+        short = [name for place, name in enumerate(DEVICES) if number >> place & 1]
+        assert decided.message == "0/1 nodes are available: {}.".format(
+            ", ".join(f"1 Insufficient {name}" for name in short)
+        )
+        observed(engine, records.PodDeleted(uid=f"p{number}"))
+        assert len(fit._pattern_bits) <= FEW + 1
+
+
+def test_a_hint_numbers_no_sets() -> None:
+    """No attempt may follow for a long time, in which nodes change."""
+    fit, engine = with_devices()
+    observed(engine, *added(wanting(1)))
+    attempted(engine)
+    known = len(fit._pattern_bits)
+    for number in range(1, 20):
+        extra = {name: 1 - (number >> place & 1) for place, name in enumerate(DEVICES)}
+        update = records.NodeUpdated(node=make_node(extra=extra))
+        assert observed(engine, update) == [update]
+    assert len(fit._pattern_bits) == known

@@ -10,6 +10,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import MemoryChanged
 from eventsched.plugins import IN_TREE
+from eventsched.plugins.node_name import NodeName
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.scheduling.config import configuration
 from eventsched.scheduling.engine import Engine
@@ -242,6 +243,28 @@ def test_an_old_snapshot_is_read() -> None:
     again.restore(body, engine.position)
 
     assert again.state.digest() == engine.state.digest()
+
+
+def test_the_memory_of_a_plugin_that_no_profile_runs_does_not_grow() -> None:
+    """It is there when a profile runs the plugin again; its bounds hold from then on."""
+    engine = started(Diary(max_entries=1))
+    for name in "abc":
+        placed(engine, name, uses="")
+    other = engine_of(NodeName())
+    other.restore(engine.snapshot(), engine.position)
+
+    for number in range(20):
+        assert placed(other, f"p{number}", uses="") == []
+        observed(other, records.PodDeleted(uid=f"p{number}"))
+    for name in "abc":
+        observed(other, records.PodDeleted(uid=name))
+
+    assert kept(other) == ["a", "b", "c"]
+    assert list(other.state.memory_use.unused("Diary")) == ["a", "b", "c"]
+    again = engine_of(Diary(max_entries=1))
+    again.restore(other.snapshot(), other.position)
+    assert placed(again, "d")[1:] == forgets("a", "b")
+    assert placed(again, "e")[1:] == forgets("c", "d")
 
 
 # --- declarations --------------------------------------------------------------------------------
