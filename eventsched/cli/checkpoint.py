@@ -10,10 +10,9 @@ from typing import Any
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
-from eventsched.eventlog.checkpoints import Signer, encoded
+from eventsched.eventlog.checkpoints import Signer
 from eventsched.eventlog.postgres import reader
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.eventlog.schema import migrations
 
 
 def add_checkpoint(actions: Any) -> None:
@@ -21,13 +20,14 @@ def add_checkpoint(actions: Any) -> None:
     parser: argparse.ArgumentParser = actions.add_parser(
         "checkpoint",
         help="sign the current heads of streams",
-        description="Writes a signed checkpoint of each stream, one JSON object a line. Store "
-        "them where users with write access to the database cannot change them: `eventsched verify "
-        "--checkpoint` finds later changes to the log before the checkpoint.",
+        description="Writes a signed checkpoint of each stream, in the form of signed notes. "
+        "Store them where users with write access to the database cannot change them: `eventsched "
+        "verify --checkpoints` finds later changes to the log before the checkpoint.",
     )
     parser.add_argument(
-        "--key", type=Path, required=True, metavar="FILE", help="an Ed25519 private key (PEM)"
-    )
+        "--key", type=Path, required=True, metavar="FILE",
+        help="an Ed25519 private key (PEM): `eventsched keys generate`",
+    )  # fmt: skip
     parser.add_argument(
         "-o", dest="file", type=Path, metavar="FILE", help="append to this file (default: print)"
     )
@@ -43,17 +43,14 @@ def run(options: argparse.Namespace) -> int:
         streams = reader.streams(address)
         if options.stream is not None or not streams:
             streams = [reader.choose_stream(address, options.stream)]
-        at, schema = time.time_ns() // 1000, migrations.newest()
-        lines = [
-            encoded(signer.sign(stream, Reader(address, stream).head, at, schema)) + "\n"
-            for stream in streams
-        ]
+        at = time.time_ns() // 1000
+        notes = [signer.sign(stream, Reader(address, stream).head, at) for stream in streams]
     if options.file is None:
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines(notes)
         return 0
     try:
         with options.file.open("a", encoding="utf-8") as file:
-            file.writelines(lines)
+            file.writelines(notes)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "show why a pod is where it is, or why it is nowhere",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
     "verify": "check that a log is what was written",
+    "keys": "make or show a key that signs checkpoints of the log",
     "log": "list, follow or export the records of a stream",
     "sticky": "list which nodes pods go back to, or have one forgotten",
     "sql": "ask a log by SQL, or open psql on it",

@@ -51,13 +51,19 @@ def add_to(commands: Any) -> None:
         help="details of decisions may be missing: old ones were deleted",
     )
     parser.add_argument(
+        "--checkpoints",
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="signed checkpoints that were kept elsewhere, one a line: the log has to agree",
+        help="signed checkpoints that were kept elsewhere: the log has to agree",
     )
     parser.add_argument(
-        "--public-key", type=Path, metavar="FILE", help="the key that they are signed with (PEM)"
+        "--public-key",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="the key that they are signed with (PEM); may be repeated",
     )
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     parser.set_defaults(run=run)
@@ -95,15 +101,16 @@ def _of_file(options: argparse.Namespace) -> list[Result]:
 
 def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
     """The checkpoints that were named. Raises InputError."""
-    if options.checkpoint is None:
-        if options.public_key is not None:
-            raise InputError("--public-key", "there is no --checkpoint", "name a file of them")
+    if options.checkpoints is None:
+        if options.public_key:
+            raise InputError("--public-key", "there is no --checkpoints", "name a file of them")
         return []
-    if options.public_key is None:
-        problem = "--checkpoint needs the public key of the signatures"
+    if not options.public_key:
+        problem = "--checkpoints needs the public key of the signatures"
         raise InputError("options", problem, "add --public-key FILE")
     try:
-        return read_checkpoints(options.checkpoint, read_public_key(options.public_key))
+        keys = [read_public_key(path) for path in options.public_key]
+        return read_checkpoints(options.checkpoints, keys)
     except CheckpointError as error:
         remedy = "name a file of `eventsched log checkpoint`, and its public key"
         raise InputError(error.where, error.problem, remedy) from error

@@ -14,7 +14,6 @@ from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.checkpoints import Signer
-from eventsched.eventlog.schema import migrations
 from eventsched.process import settings as process_settings
 from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.settings import Settings, seconds
@@ -125,7 +124,7 @@ def checkpointer_of(settings: Settings) -> Checkpointer | None:
         problem = f"{options.to} is no folder that can be written to"
         raise InputError("checkpoints.to", problem, "make it, or mount it for writing")
     return Checkpointer(
-        signer, settings.stream, migrations.newest(), every=seconds(options.every),
+        signer, settings.stream, every=seconds(options.every),
         folder=Path(options.to) if options.to else None,
     )  # fmt: skip
 

@@ -103,8 +103,8 @@ class RetentionSettings(SettingsPart, frozen=True):
 
 class CheckpointSettings(SettingsPart, frozen=True):
     """Signed checkpoints of the log (docs/verification.md). ``key`` is the file of an Ed25519
-    private key; without it there are none. Each checkpoint is a log line; the newest one is also
-    written to the folder ``to``, if set."""
+    private key; without it there are none. Each checkpoint is a log line; the newest ones are also
+    in a file in the folder ``to``, if set."""
 
     key: str = ""
     every: Duration = "10m"

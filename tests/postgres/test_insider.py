@@ -32,9 +32,9 @@ from tests.postgres.test_migrations import nothing
 Capture = pytest.CaptureFixture[str]
 
 
-def key_pair(folder: Path, name: str = "key") -> tuple[Path, Path]:
-    """The files of a private and a public key, made as the documentation says."""
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
+def key_pair(folder: Path) -> tuple[Path, Path]:
+    """The files of a private and a public key, as openssl makes them."""
+    private, public = folder / "key.pem", folder / "key.pub"
     commands: tuple[list[str | Path], ...] = (
         ["genpkey", "-algorithm", "ed25519", "-out", private],
         ["pkey", "-in", private, "-pubout", "-out", public],
@@ -50,7 +50,7 @@ class Anchored:
     def __init__(self, log: TamperedLog, folder: Path) -> None:
         self.log, self.url = log, log.url
         self.private, self.public = key_pair(folder)
-        self.file = folder / "checkpoints.jsonl"
+        self.file = folder / "checkpoints"
         self.sign()
 
     def sign(self) -> None:
@@ -61,7 +61,7 @@ class Anchored:
 
     def verify(self, *more: str) -> int:
         """The command's exit code."""
-        return main(["verify", "--database", self.url, "--checkpoint", str(self.file),
+        return main(["verify", "--database", self.url, "--checkpoints", str(self.file),
                      "--public-key", str(self.public), *more])  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_a_log_that_went_on(anchored: Anchored, capsys: Capture) -> None:
                  "--stream", "other"])  # fmt: skip
     assert code == 0
     anchored.sign()
-    assert len(anchored.file.read_text().splitlines()) == 3
+    assert anchored.file.read_text().count("— eventsched/") == 3
     capsys.readouterr()
     assert anchored.verify() == 0
     assert anchored.verify("--stream", "other") == 0
@@ -147,27 +147,36 @@ def test_what_hangs_together_is_not_what_was_signed(
     assert said in capsys.readouterr().out
 
 
-def test_checkpoints_that_are_none(anchored: Anchored, tmp_path: Path, capsys: Capture) -> None:
-    """Changed, signed with another key, truncated: bad input, named by file and line."""
+def test_checkpoints_that_are_none(anchored: Anchored, capsys: Capture) -> None:
+    """Bad input, named by file and line."""
     whole = anchored.file.read_text()
-    said = json.loads(whole)
-    said["position"] += 1
-    for text, problem in (
-        (json.dumps(said), "the signature is wrong"),
-        (whole.replace(said["key"], "0" * 16), "was signed by another key"),
-        (whole[:50], "is not a checkpoint"),
-        ("", "holds no checkpoint"),
+    anchored.file.write_text(whole + whole.replace("at 20", "at 19"))
+    assert anchored.verify() == 2
+    assert f"{anchored.file}, line 7: the signature is wrong" in capsys.readouterr().err
+    for options, problem in (
+        (["--checkpoints", str(anchored.file)], "add --public-key"),
+        (["--public-key", str(anchored.public)], "there is no --checkpoints"),
+        (["--checkpoints", str(anchored.file), "--public-key", "none"], "none: cannot be read"),
     ):
-        anchored.file.write_text(text)
-        capsys.readouterr()
-        assert anchored.verify() == 2
+        assert main(["verify", "--database", anchored.url, *options]) == 2
         assert problem in capsys.readouterr().err
-    line = json.dumps({"event": "checkpoint", "level": "info", "checkpoint": json.loads(whole)})
-    anchored.file.write_text(line + "\n")
-    assert anchored.verify() == 0
     code = main(["log", "checkpoint", "--database", anchored.url, "--key", str(anchored.public)])
     assert code == 2
     assert "--key" in capsys.readouterr().err
+
+
+def test_an_empty_stream(database: str, tmp_path: Path, capsys: Capture) -> None:
+    """Its checkpoint says that nothing was before it, and later records agree with that."""
+    private, public = key_pair(tmp_path)
+    PostgresEventLog(database, "new").close()
+    assert main(["log", "checkpoint", "--database", database, "--key", str(private)]) == 0
+    (tmp_path / "checkpoints").write_text(capsys.readouterr().out)
+    verify = ["verify", "--database", database, "--checkpoints", str(tmp_path / "checkpoints"),
+              "--public-key", str(public)]  # fmt: skip
+    assert main(verify) == 0
+    options = ["--generate", "nodes=2,pods=4", "--database", database, "--stream", "new"]
+    assert main(["simulate", *options]) == 0
+    assert main(verify) == 0
 
 
 # --- the schema ---------------------------------------------------------------------------

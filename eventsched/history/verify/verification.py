@@ -218,6 +218,7 @@ class _Verification:
 
     def run(self) -> None:
         """Checks everything. Raises _EnoughError."""
+        self._checkpoints.end_of_batch(self._chain.next, self._chain.hash)  # of an empty stream
         try:
             for batch in self._log.batches():
                 self._batch(batch)

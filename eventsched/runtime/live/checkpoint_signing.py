@@ -1,7 +1,8 @@
 """Signs a leader's checkpoints, from what it has committed and not from what the database says.
 
 Each checkpoint is a log line, so that the cluster's log collection has a copy that the owner of the
-database cannot change. If a folder is given it is also a file. See docs/verification.md.
+database cannot change. If a folder is given, a file there has the newest ones. See
+docs/verification.md.
 """
 
 import asyncio
@@ -15,7 +16,11 @@ from pathlib import Path
 import structlog
 
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.checkpoints import Signer, encoded
+from eventsched.eventlog.checkpoints import Signer
+
+_MAX_KEPT = 1_000
+"""Checkpoints that a file keeps at most: a week of them at one every ten minutes."""
+_NOTE = re.compile(r"(?:[^\n]+\n)+\n(?:— [^\n]+\n)+")
 
 logger = structlog.get_logger()
 
@@ -28,7 +33,6 @@ class Checkpointer:
         self,
         signer: Signer,
         stream: str,
-        schema: str,
         *,
         every: float,
         folder: Path | None = None,
@@ -36,7 +40,7 @@ class Checkpointer:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """``every`` is the interval (s); ``clock`` returns the wall clock's time (µs)."""
-        self._signer, self._stream, self._schema = signer, stream, schema
+        self._signer, self._stream = signer, stream
         self._every, self._folder, self._clock, self._monotonic = every, folder, clock, monotonic
         self._due = 0.0
         self._writing: asyncio.Task[None] | None = None
@@ -48,13 +52,11 @@ class Checkpointer:
         if now < self._due:
             return
         self._due = now + self._every
-        checkpoint = self._signer.sign(self._stream, head, self._clock(), self._schema)
+        checkpoint = self._signer.sign(self._stream, head, self._clock())
         logger.info("checkpoint", checkpoint=checkpoint)
         if self._folder is not None and (self._writing is None or self._writing.done()):
-            path = self._folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self._stream)}.jsonl"
-            self._writing = asyncio.create_task(
-                asyncio.to_thread(_write, path, encoded(checkpoint))
-            )
+            path = self._folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self._stream)}.checkpoints"
+            self._writing = asyncio.create_task(asyncio.to_thread(_append, path, checkpoint))
 
     async def close(self) -> None:
         """Waits until the file is written."""
@@ -62,12 +64,14 @@ class Checkpointer:
             await self._writing
 
 
-def _write(path: Path, line: str) -> None:
-    """Replaces the file: the newest checkpoint covers all earlier ones."""
+def _append(path: Path, checkpoint: str) -> None:
+    """Adds a checkpoint to a file, which keeps the newest ones. The file is replaced, so that it
+    never ends in half a checkpoint."""
     temporary = path.with_name(f".{path.name}.new")
     try:
+        earlier = path.read_text("utf-8", errors="replace") if path.exists() else ""
         with temporary.open("w", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.writelines([*_NOTE.findall(earlier), checkpoint][-_MAX_KEPT:])
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from structlog.testing import capture_logs
 
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.checkpoints import Signer
-from eventsched.history.verify.verified_checkpoints import (
-    Checkpoint,
-    read_checkpoints,
-    read_public_key,
-)
+from eventsched.eventlog.signing_keys import key_id, raw
+from eventsched.history.verify.verified_checkpoints import Checkpoint, read_checkpoints
 from eventsched.process import settings
+from eventsched.runtime.live import checkpoint_signing
 from eventsched.runtime.live.checkpoint_signing import Checkpointer
 from eventsched.scheduling.config.decoding import RuleError
 
@@ -26,15 +23,15 @@ KEY = Ed25519PrivateKey.generate()
 
 
 def checkpointer(folder: Path | None, times: list[float]) -> Checkpointer:
-    """One that signs every 10 s; each call takes the next of ``times``."""
+    """A checkpointer of stream s that signs every 10 s; each call takes the next of ``times``."""
     return Checkpointer(
-        Signer(KEY), "s", "0007", every=10, folder=folder, clock=lambda: 86_400_000_000,
+        Signer(KEY), "s", every=10, folder=folder, clock=lambda: 86_400_000_000,
         monotonic=lambda: times.pop(0),
     )  # fmt: skip
 
 
-def test_once_an_interval_and_the_newest_is_kept(tmp_path: Path) -> None:
-    """A log line each, and one file."""
+def test_once_an_interval(tmp_path: Path) -> None:
+    """A log line each, and a file of all."""
 
     async def run() -> list[dict[str, Any]]:
         made = checkpointer(tmp_path, [100, 105, 111])
@@ -45,16 +42,36 @@ def test_once_an_interval_and_the_newest_is_kept(tmp_path: Path) -> None:
         return [dict(each) for each in logs]
 
     logs = asyncio.run(run())
-    assert [each["checkpoint"]["position"] for each in logs] == [5, 7]
-    public = tmp_path / "key.pub"
-    public.write_bytes(
-        KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    )
-    found = read_checkpoints(tmp_path / "s.jsonl", read_public_key(public))
-    assert found == [Checkpoint("s", 7, "07" * 32, "1970-01-02T00:00:00Z")]
+    public = KEY.public_key()
+    signed = [
+        Checkpoint("s", position, bytes([position]).hex() * 32, "1970-01-02T00:00:00Z",
+                   key_id(raw(public)))
+        for position in (5, 7)
+    ]  # fmt: skip
+    assert read_checkpoints(tmp_path / "s.checkpoints", [public]) == signed
     lines = tmp_path / "lines"
     lines.write_text("".join(json.dumps(each) + "\n" for each in logs))
-    assert [each.position for each in read_checkpoints(lines, read_public_key(public))] == [5, 7]
+    assert read_checkpoints(lines, [public]) == signed
+
+
+def test_a_file_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole checkpoints only: what a crash left of one is dropped."""
+    monkeypatch.setattr(checkpoint_signing, "_MAX_KEPT", 3)
+    file = tmp_path / "s.checkpoints"
+
+    async def run(*positions: int) -> None:
+        made = checkpointer(tmp_path, [100.0 * position for position in positions])
+        for position in positions:
+            made.committed(Head(position, bytes(32)))
+            await made.close()
+
+    asyncio.run(run(1, 2))
+    file.write_text(file.read_text() + "eventsched/s\n3\n")
+    asyncio.run(run(4))
+    assert [each.position for each in read_checkpoints(file, [KEY.public_key()])] == [1, 2, 4]
+    asyncio.run(run(5, 6))
+    assert [each.position for each in read_checkpoints(file, [KEY.public_key()])] == [4, 5, 6]
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]
 
 
 def test_a_folder_that_is_gone_is_logged(tmp_path: Path) -> None:
