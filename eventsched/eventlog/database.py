@@ -68,6 +68,20 @@ def reader_address(
         yield postgres.url(READER)
 
 
+@contextmanager
+def administrator_address(database: str | None, data_dir: Path | None) -> Iterator[str]:
+    """The address for a user who inspects the server, with all rights of the user that is named, or
+    of an embedded server's superuser. An embedded database has to exist. Raises InputError and
+    UnavailableError."""
+    _require_one(database, data_dir)
+    if data_dir is None:
+        assert database is not None
+        yield libpq_url(database)
+        return
+    with EmbeddedPostgres(data_dir).open(create=False) as postgres:
+        yield postgres.superuser_url
+
+
 def _require_one(database: str | None, data_dir: Path | None) -> None:
     if database is None and data_dir is None:
         raise _NOT_NAMED

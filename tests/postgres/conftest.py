@@ -22,9 +22,10 @@ from tests.databases import (
     one_server,
     open_place,
 )
+from tests.postgres.diagnosed import poor, sound
 from tests.postgres.tampered_logs import TamperedLog, tight, two_streams
 
-__all__ = ["database", "each_database", "each_server", "one_server"]
+__all__ = ["database", "each_database", "each_server", "one_server", "poor", "sound"]
 
 PROGRAMS = embedded_programs()
 

@@ -18,6 +18,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import AddressFile
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.programs import account_for
+from eventsched.eventlog.inspection.database_checks import CHECKS
 from eventsched.eventlog.log_errors import LoginRefusedError, UnknownOutcomeError
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
@@ -26,7 +27,7 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from tests import releases
 from tests.builders import make_pod
-from tests.databases import complete_programs, embedded_programs
+from tests.databases import ROOT, complete_programs, embedded_programs
 from tests.live.stage import pods
 from tests.live.stage import until as until_async
 from tests.pages import Page
@@ -187,9 +188,17 @@ def test_upgrade_and_roll_back(place: Path, newest: Path, tmp_path: Path) -> Non
 
 
 def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
-    with own_database(place, newest) as database:
+    with own_database(place, newest, fsync="on") as database:
         environment = {"DATABASE_URL": database.url("migrator")}
-        assert Page("how-to/check-the-database.md", tmp_path, environment).run() == 3
+        page = Page("how-to/check-the-database.md", tmp_path, environment, path=(newest,))
+        assert page.run() == 8
+
+
+def test_every_check_of_the_doctor_is_described() -> None:
+    text = (ROOT / "docs/how-to/check-the-database.md").read_text()
+    cells = re.findall(r"^\| ([^|]+) \| [^|]+ \| (?:refuse|warn)", text, re.MULTILINE)
+    described = [name for cell in cells for name in cell.split(", ")]
+    assert described == [check.name for check in CHECKS]
 
 
 @pytest.mark.row(31)

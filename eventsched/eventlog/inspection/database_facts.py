@@ -1,0 +1,315 @@
+"""What ``eventsched db doctor`` knows about a database: facts that SQL reads once, in one read-only
+transaction. The checks are functions of them.
+"""
+
+import time
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from eventsched.eventlog.postgres.writer_connection import connect
+from eventsched.eventlog.schema import migrations
+
+CLOCK_READINGS = 5
+"""Comparisons of the two clocks; the one with the shortest round trip counts."""
+_LIMITS = "SET statement_timeout = '30s'; SET lock_timeout = '10s'"
+_OWN = ("command line", "configuration file", "default", "environment variable", "override")
+"""Sources of settings that hold for the whole server, not only for this session."""
+_SETTINGS = """
+SELECT name, setting FROM pg_settings WHERE source = ANY(%s) AND name = ANY(%s)
+"""
+_NAMES = [
+    "autovacuum", "data_checksums", "default_transaction_read_only", "fsync", "full_page_writes",
+    "max_slot_wal_keep_size", "synchronous_commit", "synchronous_standby_names", "track_counts",
+    "wal_level",
+]  # fmt: skip
+_SERVER = """
+SELECT current_setting('server_version_num')::integer, pg_is_in_recovery(),
+       quote_ident(current_database()),
+       pg_has_role('pg_read_all_stats', 'USAGE'),
+       ARRAY(SELECT r.application_name FROM pg_stat_replication r
+             WHERE r.application_name NOT IN ('pg_basebackup', 'pg_receivewal') AND NOT EXISTS (
+                 SELECT FROM pg_replication_slots s
+                 WHERE s.active_pid = r.pid AND s.slot_type = 'logical') ORDER BY 1)
+"""
+_ROLE_SETTINGS = """
+SELECT quote_ident(r.rolname), s.setdatabase <> 0, split_part(c, '=', 1), split_part(c, '=', 2)
+FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) c
+LEFT JOIN pg_roles r ON r.oid = s.setrole
+WHERE (s.setrole = 0 OR r.oid IS NOT NULL) AND s.setdatabase IN (
+    0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+AND split_part(c, '=', 1) = ANY(%s) ORDER BY 1 NULLS FIRST, 2, 3
+"""
+_SLOTS = """
+SELECT slot_name::text, active, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
+    THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint
+FROM pg_replication_slots WHERE restart_lsn IS NOT NULL ORDER BY 3 DESC, 1 LIMIT 20
+"""
+_PREPARED = """
+SELECT quote_literal(gid), owner::text, extract(epoch FROM clock_timestamp() - prepared)::float8
+FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIMIT 20
+"""
+_TRANSACTIONS = """
+SELECT pid, coalesce(usename::text, ''), coalesce(application_name, ''),
+       extract(epoch FROM clock_timestamp() - xact_start)::float8
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND backend_type = 'client backend'
+ORDER BY xact_start LIMIT 20
+"""
+_REVISION = "SELECT version_num FROM eventsched_log.migration"
+_READABLE = """
+SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relname = 'migration'),
+       coalesce((SELECT bool_and(has_table_privilege(c.oid, 'SELECT')) FROM pg_class c
+                 WHERE c.relnamespace = n.oid
+                 AND c.relname IN ('migration', 'stream', 'head', 'batch')), true)
+       AND has_schema_privilege(n.oid, 'USAGE')
+FROM pg_namespace n WHERE n.nspname = 'eventsched_log'
+"""
+_ENDS = """
+SELECT s.name, h.next, h.hash, b.first, b.count, b.hash
+FROM eventsched_log.stream s LEFT JOIN eventsched_log.head h ON h.stream = s.id
+LEFT JOIN LATERAL (SELECT first, count, hash FROM eventsched_log.batch WHERE stream = s.id
+                   ORDER BY first DESC LIMIT 1) b ON true
+ORDER BY s.id
+"""
+_DEAD = "SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = 'eventsched_log.head'::regclass"
+_TRIGGERS = """
+SELECT c.relname || '.' || t.tgname, t.tgenabled::text
+FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
+WHERE c.relnamespace = 'eventsched_log'::regnamespace AND p.proname = 'deny'
+"""
+_OWNER = """
+SELECT quote_ident(r.rolname), r.rolcanlogin
+FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
+WHERE n.nspname = 'eventsched_log'
+"""
+# Postgres 16 adds members who may neither use nor take on the role: those who created it.
+_LOGINS = """
+WITH RECURSIVE membership AS (
+    SELECT m.roleid, m.member FROM pg_auth_members m
+    WHERE coalesce((to_jsonb(m) ->> 'inherit_option')::boolean, true)
+       OR coalesce((to_jsonb(m) ->> 'set_option')::boolean, true)
+), writer AS (
+    SELECT oid FROM pg_roles WHERE rolname = 'eventsched_writer'
+    UNION SELECT m.member FROM membership m JOIN writer w ON w.oid = m.roleid
+), owner AS (
+    SELECT nspowner AS oid FROM pg_namespace WHERE nspname = 'eventsched_log'
+    UNION SELECT m.member FROM membership m JOIN owner o ON o.oid = m.roleid
+)
+SELECT quote_ident(r.rolname), r.rolsuper, r.oid IN (SELECT oid FROM owner) FROM pg_roles r
+WHERE r.rolcanlogin AND r.oid IN (SELECT oid FROM writer) ORDER BY 1
+"""
+_OBJECTS = """
+WITH ours AS (SELECT * FROM pg_namespace WHERE nspname IN ('eventsched', 'eventsched_log')),
+object AS (
+    SELECT 'SCHEMA ' || nspname AS name, nspacl AS acl, true AS is_powerful FROM ours
+    UNION ALL
+    SELECT 'TABLE ' || n.nspname || '.' || c.relname, c.relacl, true
+    FROM pg_class c JOIN ours n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm')
+    UNION ALL
+    SELECT 'FUNCTION ' || p.oid::regprocedure, coalesce(p.proacl, acldefault('f', p.proowner)),
+           p.prosecdef
+    FROM pg_proc p JOIN ours n ON n.oid = p.pronamespace
+)
+"""
+_PUBLIC = f"""
+{_OBJECTS}
+SELECT 'PUBLIC', a.privilege_type, o.name,
+       a.privilege_type NOT IN ('SELECT', 'USAGE', 'EXECUTE')
+       OR (a.privilege_type = 'EXECUTE' AND o.is_powerful)
+FROM object o CROSS JOIN LATERAL aclexplode(o.acl) a WHERE a.grantee = 0 ORDER BY 3, 2
+"""
+# Rights that the migrations give to no role except the owner.
+_WRITES = """
+SELECT r.rolname::text, p.name, 'TABLE ' || c.relnamespace::regnamespace || '.' || c.relname, true
+FROM pg_roles r CROSS JOIN pg_class c
+CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) WITH ORDINALITY p (name, n)
+WHERE r.rolname IN ('eventsched_reader', 'eventsched_writer') AND c.relkind IN ('r', 'p')
+AND c.relnamespace = 'eventsched_log'::regnamespace AND has_table_privilege(r.oid, c.oid, p.name)
+UNION ALL
+SELECT r.rolname::text, 'EXECUTE', 'FUNCTION ' || p.oid::regprocedure, true
+FROM pg_roles r CROSS JOIN pg_proc p
+WHERE r.rolname = 'eventsched_reader' AND p.prosecdef
+AND p.pronamespace = 'eventsched_log'::regnamespace
+AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
+ORDER BY 1, 3, 2
+"""
+
+
+# Names of roles and of the database are quoted as SQL needs it.
+
+
+class RoleSetting(NamedTuple):
+    """A setting of a role (None: of all), in this database only or in all."""
+
+    role: str | None
+    in_database: bool
+    name: str
+    value: str
+
+
+class Slot(NamedTuple):
+    """A replication slot, and the WAL that it holds (bytes)."""
+
+    name: str
+    is_active: bool
+    held_bytes: int
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that keeps VACUUM from removing what became dead after its start. ``name`` is a
+    process id, or the quoted identifier of a prepared transaction."""
+
+    name: str
+    user: str
+    application: str
+    seconds: float
+
+
+class ServerFacts(NamedTuple):
+    """The server. ``clock_offset``: seconds by which its clock is ahead of this host's, known to
+    within ``clock_error``. ``transactions`` is None if this user may not see those of others."""
+
+    version: int
+    is_in_recovery: bool
+    database: str
+    settings: dict[str, str]
+    role_settings: list[RoleSetting]
+    standbys: list[str]
+    slots: list[Slot]
+    prepared: list[OpenTransaction]
+    transactions: list[OpenTransaction] | None
+    clock_offset: float
+    clock_error: float
+
+
+class StreamEnd(NamedTuple):
+    """The head of a stream and its last batch; None for each part that is missing."""
+
+    stream: str
+    next: int | None
+    hash: bytes | None
+    last_first: int | None
+    last_count: int | None
+    last_hash: bytes | None
+
+
+class Login(NamedTuple):
+    """A role that can log in and is a member of the writer's role."""
+
+    name: str
+    is_superuser: bool
+    owns_schema: bool
+
+
+class Privilege(NamedTuple):
+    """A right that no migration gives: role, name and object as in GRANT. ``may_write``: it lets
+    the role change the log."""
+
+    role: str
+    name: str
+    object: str
+    may_write: bool
+
+
+class SchemaFacts(NamedTuple):
+    """The log and its schema, if it has this version's revision. ``triggers``: whether a trigger is
+    enabled ('A': always), by ``table.trigger``."""
+
+    ends: list[StreamEnd]
+    head_dead_rows: int
+    triggers: dict[str, str]
+    owner: str
+    owner_can_login: bool
+    logins: list[Login]
+    privileges: list[Privilege]
+
+
+class DatabaseFacts(NamedTuple):
+    """Everything. ``revision`` is the schema's, None without a schema. ``schema`` is None if the
+    revision is not this version's, or this user may not read the log."""
+
+    server: ServerFacts
+    is_readable: bool
+    revision: str | None
+    schema: SchemaFacts | None
+
+
+def read_facts(address: str) -> DatabaseFacts:
+    """Reads the facts. Raises UnavailableError."""
+    with connect(address, "eventsched db doctor") as connection:
+        try:
+            connection.execute(_LIMITS)
+            offset, error = _clock(connection)
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            server = _server(connection, offset, error)
+            [(has_schema, is_readable)] = _rows(connection, _READABLE) or [(False, True)]
+            revision = schema = None
+            if has_schema and is_readable:
+                revision = next((str(row[0]) for row in _rows(connection, _REVISION)), None)
+            if revision == migrations.newest():
+                schema = _schema(connection)
+            return DatabaseFacts(server, is_readable, revision, schema)
+        except psycopg.OperationalError as problem:
+            message = str(problem).strip().splitlines()[0]
+            raise migrations.unreachable(address, message) from problem
+
+
+def _clock(connection: psycopg.Connection[Any]) -> tuple[float, float]:
+    """Seconds by which the server's clock is ahead, and how far off that may be."""
+    offset, error = 0.0, float("inf")
+    for _ in range(CLOCK_READINGS):
+        before, began = time.time(), time.monotonic()
+        [(there,)] = _rows(connection, "SELECT extract(epoch FROM clock_timestamp())::float8")
+        half = (time.monotonic() - began) / 2
+        if half < error:
+            offset, error = there - before - half, half
+    return offset, error
+
+
+def _server(connection: psycopg.Connection[Any], offset: float, error: float) -> ServerFacts:
+    [(version, recovers, database, sees_all, standbys)] = _rows(connection, _SERVER)
+    settings = dict(_rows(connection, _SETTINGS, (list(_OWN), _NAMES)))
+    return ServerFacts(
+        version=version,
+        is_in_recovery=recovers,
+        database=database,
+        settings=settings,
+        role_settings=[RoleSetting(*row) for row in _rows(connection, _ROLE_SETTINGS, (_NAMES,))],
+        standbys=standbys,
+        slots=[Slot(*row) for row in _rows(connection, _SLOTS)],
+        prepared=[
+            OpenTransaction(gid, owner, "", age) for gid, owner, age in _rows(connection, _PREPARED)
+        ],
+        transactions=[
+            OpenTransaction(str(pid), *rest) for pid, *rest in _rows(connection, _TRANSACTIONS)
+        ]
+        if sees_all
+        else None,
+        clock_offset=offset,
+        clock_error=error,
+    )
+
+
+def _schema(connection: psycopg.Connection[Any]) -> SchemaFacts:
+    public = [Privilege(*row) for row in _rows(connection, _PUBLIC)]
+    of_all = {(right.name, right.object) for right in public}
+    writes = [Privilege(*row) for row in _rows(connection, _WRITES)]
+    [(owner, can_login)] = _rows(connection, _OWNER)
+    return SchemaFacts(
+        ends=[StreamEnd(*row) for row in _rows(connection, _ENDS)],
+        head_dead_rows=next((row[0] for row in _rows(connection, _DEAD)), 0),
+        triggers=dict(_rows(connection, _TRIGGERS)),
+        owner=owner,
+        owner_can_login=can_login,
+        logins=[Login(*row) for row in _rows(connection, _LOGINS)],
+        privileges=public + [right for right in writes if (right.name, right.object) not in of_all],
+    )
+
+
+def _rows(
+    connection: psycopg.Connection[Any], query: LiteralString, values: tuple[Any, ...] = ()
+) -> list[tuple[Any, ...]]:
+    return connection.execute(sql.SQL(query), values or None).fetchall()

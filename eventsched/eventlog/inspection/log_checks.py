@@ -1,0 +1,101 @@
+"""Checks of the log and of its schema's version."""
+
+from collections.abc import Iterator
+
+from eventsched.eventlog.chain import genesis
+from eventsched.eventlog.inspection.database_facts import DatabaseFacts, StreamEnd
+from eventsched.eventlog.inspection.database_findings import DatabaseFinding, refuse, warn
+from eventsched.eventlog.schema import migration_files, migrations
+
+DEAD_ROWS = 10_000
+"""Dead rows of table ``head`` from which on it is found. It has one live row for each stream."""
+_RESTORE = "restore the database from a backup (docs/how-to/back-up-and-restore.md)"
+_TABLES = (
+    "batch", "decision", "epoch", "mention", "node", "pod", "pod_end", "queue_move", "queue_stay",
+    "refusal", "reservation", "scoring", "stream", "verdict",
+)  # fmt: skip
+APPEND_ONLY = tuple(
+    f"{table}.{trigger}" for table in _TABLES for trigger in ("append_only", "append_only_all")
+)
+"""The triggers that deny changes of the log, as ``table.trigger``."""
+
+
+def revision(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
+    """The schema's revision against this version's."""
+    current, expected = facts.revision, migrations.newest()
+    if current == expected:
+        return
+    why = "a scheduler of this version does not start on it"
+    if current is not None and current not in migration_files.revisions():
+        problem = f"the schema's revision {current} is newer than this version knows ({expected})"
+        yield refuse(problem, why, "install the version of eventsched that made it, or a newer one")
+        return
+    problem = "there is no eventsched schema"
+    if current is not None:
+        problem = f"the schema's revision is {current}, not {expected}"
+    yield refuse(problem, why, "eventsched db upgrade")
+
+
+def head(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
+    """Each stream's head against its last batch."""
+    for end in facts.schema.ends if facts.schema else ():
+        problem = _inconsistency(end)
+        if problem:
+            yield refuse(
+                f"stream {end.stream}: {problem}",
+                "the next append would continue another history than the one that is stored",
+                f"{_RESTORE}; `eventsched verify` shows what is wrong",
+            )
+
+
+def dead_rows(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
+    """Bloat of the row that every append updates."""
+    dead = facts.schema.head_dead_rows if facts.schema else 0
+    if dead >= DEAD_ROWS:
+        yield warn(
+            f"table eventsched_log.head has {dead:,} dead rows",
+            "every append updates its row, and reads past the dead ones",
+            "VACUUM eventsched_log.head, after ending what keeps them (long transactions, unused "
+            "slots)",
+        )
+
+
+def append_only(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
+    """The triggers that keep even the owner from changing the log by mistake."""
+    if facts.schema is None:
+        return
+    for name in APPEND_ONLY:
+        state = facts.schema.triggers.get(name)
+        if state == "A":
+            continue
+        table, _, trigger = name.partition(".")
+        event = "BEFORE UPDATE OR DELETE" if trigger == "append_only" else "BEFORE TRUNCATE"
+        level = "ROW" if trigger == "append_only" else "STATEMENT"
+        create = (
+            f"CREATE TRIGGER {trigger} {event} ON eventsched_log.{table} FOR EACH {level} "
+            "EXECUTE FUNCTION eventsched_log.deny(); "
+        )
+        enable = f"ALTER TABLE eventsched_log.{table} ENABLE ALWAYS TRIGGER {trigger}"
+        yield refuse(
+            f"trigger {trigger} of table eventsched_log.{table} is "
+            + ("missing" if state is None else "not enabled always"),
+            "rows of the log can be changed or deleted without an error; run `eventsched verify`, "
+            "because that may have happened",
+            enable if state is not None else create + enable,
+        )
+
+
+def _inconsistency(end: StreamEnd) -> str:
+    """What is wrong with the end of a stream; "" if nothing is."""
+    if end.next is None or end.hash is None:
+        return "its row in eventsched_log.head is missing"
+    if end.last_first is None or end.last_count is None:
+        if end.next:
+            return f"its head is at {end.next}, but it has no batch"
+        return "" if bytes(end.hash) == genesis(end.stream) else "its head has a wrong hash"
+    after = end.last_first + end.last_count
+    if after != end.next:
+        return f"its head is at {end.next}, but its last batch ends before {after}"
+    if end.hash != end.last_hash:
+        return "its head and its last batch have different hashes"
+    return ""
