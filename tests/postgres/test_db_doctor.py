@@ -3,6 +3,7 @@ finding is provoked, and is gone after its remedy."""
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -213,6 +214,19 @@ def test_findings_in_words_and_in_json(sound: Databases, capsys: Capture) -> Non
         "why": "a scheduler of this version does not start on it",
         "remedy": "eventsched db upgrade",
     }
+
+
+def test_an_embedded_database(place: Path, capsys: Capture) -> None:
+    """Its roles can log in, which is as it should be: only its own account reaches it."""
+    folder = str(place / "data")
+    assert main(["simulate", "--generate", "nodes=2,pods=3", "--data-dir", folder]) == 0
+    capsys.readouterr()
+    assert main(["db", "doctor", "--data-dir", folder, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {each["check"] for each in answer["findings"]} <= {"data checksums"}
+    assert answer["unchecked"] == {}
+    assert main(["db", "stats", "--data-dir", folder]) == 0
+    assert main(["db", "doctor", "--data-dir", f"{folder}-elsewhere"]) == 2
 
 
 def test_bad_input_and_no_database(capsys: Capture) -> None:

@@ -42,8 +42,8 @@ WHERE (s.setrole = 0 OR r.oid IS NOT NULL) AND s.setdatabase IN (
 AND split_part(c, '=', 1) = ANY(%s) ORDER BY 1 NULLS FIRST, 2, 3
 """
 _SLOTS = """
-SELECT slot_name::text, active, pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
-    THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn)::bigint
+SELECT slot_name::text, active, coalesce(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery()
+    THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END, restart_lsn), 0)::bigint
 FROM pg_replication_slots WHERE restart_lsn IS NOT NULL ORDER BY 3 DESC, 1 LIMIT 20
 """
 _PREPARED = """
@@ -79,6 +79,7 @@ _TRIGGERS = """
 SELECT c.relname || '.' || t.tgname, t.tgenabled::text
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
 WHERE c.relnamespace = 'eventsched_log'::regnamespace AND p.proname = 'deny'
+AND NOT c.relispartition
 """
 _OWNER = """
 SELECT quote_ident(r.rolname), r.rolcanlogin
