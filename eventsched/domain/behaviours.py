@@ -53,6 +53,11 @@ class Behaviour(IntEnum):
     it: the pod's own reservation counts against the pod, so its node may be refused for a lack of
     room."""
 
+    FREES_COLUMNS = 9
+    """The column of an extended resource is freed once no node offers it and no pod on a node
+    requests it, so ``NodeView.offered`` no longer has it, and the next resource gets the column.
+    Without it: a resource that a node has offered keeps its column."""
+
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
 """The behaviours of new streams and terms."""

@@ -194,7 +194,7 @@ class NodeResourcesFit:
         if change.event is ClusterEvent.POD_UPDATE:
             return True
         if change.nodes.table.selection(self._requests(pod).names) is None:
-            return False  # no node has ever offered one of the resources
+            return False  # no node offers one of the resources
         if self._fits_on_one(pod, change.nodes):
             return True
         if change.event is ClusterEvent.ASSIGNED_POD_UPDATE:
@@ -226,7 +226,7 @@ class NodeResourcesFit:
     def _codes_of_unoffered(
         self, requests: ScoredRequests, places: Sequence[int], nodes: NodeView
     ) -> IntColumn:
-        """The codes of a pod that requests resources that no node has offered. Only those at
+        """The codes of a pod that requests resources without a column. Only those at
         ``places`` need the nodes. A pod may name thousands of resources."""
         amounts = requests.amounts[list(places)]
         allocatable, requested, _ = nodes.books(tuple(requests.names[place] for place in places))

@@ -6,8 +6,8 @@ Part of SchedulerState, changed only by its ``apply``. Plugins see it through a 
 in the log means the node that has the row at that position.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from eventsched.domain.journal import Journal, Rows
 from eventsched.domain.nodes.dictionary_column import DictionaryColumn
 from eventsched.domain.nodes.host_ports import HostPortUse
 from eventsched.domain.nodes.pod_counts import DomainIndex, PodQuery, RowCounts, Tallies
+from eventsched.domain.nodes.resource_columns import ResourceColumns
 from eventsched.domain.nodes.samples import Samples
 from eventsched.domain.nodes.volumes_in_use import VolumeUse
 from eventsched.domain.objects import (
@@ -36,22 +37,12 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _FIRST_CAPACITY = 64
-_MAX_SELECTIONS = 4096
-"""The most combinations of resources whose selections are cached."""
+OFFERS = "offers"
+"""With a resource's name the key of the derived column of the nodes that offer it."""
 
 ALLOCATABLE, REQUESTED, NONZERO = range(3)
 """The books of a NodeTable: what nodes offer; what their pods request; the same, with defaults for
 containers that request no cpu or memory (upstream: NodeInfo.NonZeroRequested)."""
-
-
-class _PodUsage(NamedTuple):
-    """What a pod uses of a node. ``load`` is int64[2, resource], what it adds to the books
-    REQUESTED and NONZERO; ``other`` are its requests of resources without a column. Valid while
-    ``columns`` is the table's."""
-
-    columns: object
-    load: Int64s
-    other: Resources
 
 
 class NodeTable:
@@ -60,7 +51,7 @@ class NodeTable:
     ``books`` is int64[row, book, resource] in millicores, bytes and counts (pods are a resource).
     ``resource_index`` is the index of each resource in it; empty columns may follow. The numbers of
     a row are contiguous, because most reads are of the few rows that changed. Only resources that a
-    node has offered have a column: pods may name any number of resources.
+    node offers get a column: pods may name any number of resources.
     """
 
     def __init__(self) -> None:
@@ -73,7 +64,8 @@ class NodeTable:
         self.node_journal = Journal()
         self.image_version = 0
         self.samples = Samples()
-        self.resource_index: dict[str, int] = {CPU: 0, MEMORY: 1, EPHEMERAL_STORAGE: 2, PODS: 3}
+        self.columns = ResourceColumns()
+        self._frees_columns = False
         self._capacity = _FIRST_CAPACITY
         self.alive: Bools = np.zeros(self._capacity, dtype=bool)
         self.unschedulable: Bools = np.zeros(self._capacity, dtype=bool)
@@ -82,9 +74,6 @@ class NodeTable:
         """int64[book, resource]: the sums of the books ALLOCATABLE and REQUESTED over all rows."""
         self.unoffered: dict[int, Resources] = {}
         """Row → requests of its pods for resources without a column; int64, as in the books."""
-        self._columns = object()
-        """Identifies the columns: replaced when a column is added."""
-        self._selections: dict[tuple[str, ...], slice | Rows] = {}
         self._derived: dict[Hashable, DictionaryColumn] = {}
         self._readers: dict[Hashable, Callable[[Node], Hashable]] = {}
         self._label_names: dict[str, int] = {}
@@ -108,6 +97,11 @@ class NodeTable:
     def size(self) -> int:
         """The number of rows, those of deleted nodes included."""
         return len(self.names)
+
+    @property
+    def resource_index(self) -> dict[str, int]:
+        """The index of each resource in the books."""
+        return self.columns.index
 
     @property
     def live(self) -> int:
@@ -166,6 +160,7 @@ class NodeTable:
         self._offer(row, -1)
         self.books[row, ALLOCATABLE] = 0
         self._put_labels(row, None)
+        self._put_offers(row, {})
         self.nodes[row] = None
         for dictionary in self._derived.values():
             dictionary.put(row, None)
@@ -176,7 +171,7 @@ class NodeTable:
     def place(self, row: int, pod: Pod, sign: int = 1) -> None:
         """Adds a pod to a row (``sign`` 1) or removes it (-1): its requests, its host ports, its
         volumes, and its part in all counts."""
-        _, load, other = self._usage_of(pod.spec)
+        _, load, other = self.columns.usage_of(pod.spec)
         if sign > 0:
             self.residents[row][pod.uid] = pod
         else:
@@ -192,6 +187,8 @@ class NodeTable:
         if pod.volumes:
             self.volumes.place(row, pod, sign)
         self.usage_journal.note(row)
+        if sign < 0 and self.columns.withdrawn:
+            self._free_unused(requests_of(pod.spec).effective)
 
     def replace(self, row: int, old: Pod, new: Pod) -> None:
         """Replaces a pod on a row by a version of itself with equal spec and volumes: its requests
@@ -208,23 +205,45 @@ class NodeTable:
     def load(self, spec: PodSpec) -> Int64s:
         """int64[2, n]: what a pod adds to the first n columns of REQUESTED and NONZERO; it adds
         nothing to later columns."""
-        return self._usage_of(spec).load
+        return self.columns.usage_of(spec).load
 
     def resource(self, name: str) -> int:
         """The index of a resource in the books; adds a column for a new resource."""
-        index = self.resource_index.get(name)
+        index = self.columns.index.get(name)
         if index is None:
-            index = self.resource_index[name] = len(self.resource_index)
-            if index == self.books.shape[2]:
-                self.books = np.concatenate([self.books, np.zeros_like(self.books)], axis=2)
-                self.totals = np.concatenate([self.totals, np.zeros_like(self.totals)], axis=1)
-            self._columns = object()
+            index = self.columns.add(name)
+            self._widen()
             for row in [row for row, amounts in self.unoffered.items() if name in amounts]:
                 self.books[row, REQUESTED:, index] = self.unoffered[row].pop(name)
                 if not self.unoffered[row]:
                     del self.unoffered[row]
             self.totals[REQUESTED, index] = self.books[:, REQUESTED, index].sum()
         return index
+
+    def put_back_columns(self, names: Sequence[str]) -> None:
+        """Gives the resources of a snapshot their columns (``ResourceColumns.names``), before its
+        nodes are put back. Raises ValueError for columns that contradict each other."""
+        self.columns.put_back(names)
+        self._widen()
+
+    def free_columns(self, *, is_on: bool) -> None:
+        """Says whether the column of a resource is freed once no node offers it and no pod on a
+        node requests it."""
+        self._frees_columns = is_on
+        self._free_unused(self.columns.withdrawn)
+
+    def _free_unused(self, names: Iterable[str]) -> None:
+        for name in self.columns.withdrawn.intersection(names) if self._frees_columns else ():
+            index = self.columns.index[name]
+            if not self.totals[REQUESTED, index] and not self.books[:, :, index].any():
+                self.columns.free(name)
+                self._derived.pop((OFFERS, name), None)
+                self._readers.pop((OFFERS, name), None)
+
+    def _widen(self) -> None:
+        while self.columns.width > self.books.shape[2]:
+            self.books = np.concatenate([self.books, np.zeros_like(self.books)], axis=2)
+            self.totals = np.concatenate([self.totals, np.zeros_like(self.totals)], axis=1)
 
     def overbooked(self, rows: Sequence[int]) -> int:
         """How many of these rows have pods that request more of a resource than the node has."""
@@ -237,38 +256,7 @@ class NodeTable:
 
     def selection(self, resources: tuple[str, ...]) -> slice | Rows | None:
         """The index of resources along an axis of ``books``; None if one has no column."""
-        selection = self._selections.get(resources)
-        if selection is None and all(name in self.resource_index for name in resources):
-            index = [self.resource_index[name] for name in resources]
-            if index == list(range(index[0], index[0] + len(index))):
-                selection = slice(index[0], index[-1] + 1)
-            else:
-                selection = np.array(index, dtype=np.intp)
-            if len(self._selections) >= _MAX_SELECTIONS:
-                self._selections.clear()
-            self._selections[resources] = selection
-        return selection
-
-    def _usage_of(self, spec: PodSpec) -> _PodUsage:
-        """Cached on the spec, so that the cache goes with it."""
-        usage: _PodUsage | None = spec.__dict__.get("_pod_usage")
-        if usage is None or usage.columns is not self._columns:
-            usage = spec.__dict__["_pod_usage"] = self._computed_usage(spec)
-        return usage
-
-    def _computed_usage(self, spec: PodSpec) -> _PodUsage:
-        requests, known = requests_of(spec), self.resource_index
-        load = np.zeros((2, len(known)), dtype=np.int64)
-        other: Resources = {}
-        for name, amount in requests.effective.items():
-            if name in known:
-                load[:, known[name]] = amount
-            elif amount:
-                other[name] = amount
-        load[1, known[CPU]] = requests.nonzero_cpu
-        load[1, known[MEMORY]] = requests.nonzero_memory
-        load[:, known[PODS]] = 1
-        return _PodUsage(self._columns, load, other)
+        return self.columns.selection(resources)
 
     def _request_unoffered(self, row: int, amounts: Resources, sign: int) -> None:
         requested = self.unoffered.setdefault(row, {})
@@ -292,6 +280,7 @@ class NodeTable:
         self.unschedulable[row] = node.unschedulable
         self._put_images(row, node)
         self._put_labels(row, node)
+        self._put_offers(row, node.allocatable)
         self.nodes[row] = node
         for key, dictionary in self._derived.items():
             dictionary.put(row, self._readers[key](node))
@@ -315,6 +304,14 @@ class NodeTable:
                 for key in (("label", name), ("label", name, "")):
                     self._derived.pop(key, None)
                     self._readers.pop(key, None)
+
+    def _put_offers(self, row: int, offers: Resources) -> None:
+        """Counts the resources that nodes offer. The books are those of the new offers."""
+        before = self.nodes[row]
+        old: Resources = before.allocatable if before else {}
+        self.columns.offer(old, offers)
+        if self.columns.withdrawn:
+            self._free_unused(old)
 
     def _put_images(self, row: int, node: Node | None) -> None:
         before = self.nodes[row]

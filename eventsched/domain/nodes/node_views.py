@@ -14,6 +14,7 @@ from eventsched.domain.nodes.dictionary_column import DictionaryColumn
 from eventsched.domain.nodes.node_table import (
     ALLOCATABLE,
     NONZERO,
+    OFFERS,
     REQUESTED,
     NodeTable,
 )
@@ -105,12 +106,20 @@ class NodeView:
         return chosen[:, ALLOCATABLE], chosen[:, REQUESTED], chosen[:, NONZERO]
 
     def offered(self, resources: tuple[str, ...]) -> Sequence[int]:
-        """The indexes of those resources that a node of the cluster has ever offered; no row has
-        any of the others."""
+        """The indexes of those resources that have a column: all that a node of the cluster offers,
+        and some of those that one has offered. No row has any of the others."""
         if self._table.selection(resources) is not None:
             return range(len(resources))
         known = self._table.resource_index
         return [index for index, name in enumerate(resources) if name in known]
+
+    def offering(self, resource: str) -> Bools:
+        """bool[n]: whether the node names a resource among those that it offers, even 0 of it. The
+        resource is none of cpu, memory, ephemeral-storage and pods."""
+        if not self.offered((resource,)):
+            return np.zeros(len(self.rows), dtype=bool)
+        key = (OFFERS, resource)
+        return self.integers(key, lambda node: int(resource in node.allocatable)) > 0
 
     def alone(self, resources: tuple[str, ...]) -> list[list[int]] | None:
         """``books`` as plain numbers if the view has exactly one row, otherwise None. After each

@@ -138,6 +138,7 @@ class SchedulerState(PodPlaces):
         bounded = Behaviour.BOUNDS_MEMORY in self.flags
         self.in_force, self.serves, self.flags = in_force(source), serves(source), source.flags
         self.work_budget = work_budget(source)
+        self.nodes.free_columns(is_on=Behaviour.FREES_COLUMNS in self.flags)
         if Behaviour.BOUNDS_MEMORY not in self.flags:
             self.memory_use.clear()
         elif not bounded:

@@ -101,8 +101,8 @@ class MemoryUseSnapshot(msgspec.Struct, frozen=True, array_like=True):
 class StateSnapshot(msgspec.Struct, frozen=True):
     """A whole state. ``nodes`` has for every row the name of its last node, and the node or None
     if that is deleted. ``free_rows`` are the rows of deleted nodes and when they became free, in
-    that order. ``resources`` are in the order of their columns. Of ``pods`` those with a
-    reservation come first, in the order in which they wait at Permit."""
+    that order. ``resources`` are in the order of their columns, "" for a free one. Of ``pods``
+    those with a reservation come first, in the order in which they wait at Permit."""
 
     now: int
     seed: str
@@ -147,7 +147,7 @@ def copied(state: "SchedulerState") -> StateSnapshot:
         seed=state.seed,
         order=state.order,
         bookings=state.bookings,
-        resources=list(state.nodes.resource_index),
+        resources=state.nodes.columns.names,
         nodes=list(zip(state.nodes.names, state.nodes.nodes, strict=True)),
         free_rows=list(state.nodes.free_rows.items()),
         pods=[PodSnapshot(*_pod_attributes(pods[uid])) for uid in reserved_first],
@@ -217,6 +217,7 @@ def restore(state: "SchedulerState", body: bytes) -> None:
     state.next_start, state.serves = snapshot.next_start, snapshot.serves
     state.position, state.flags = snapshot.position, snapshot.flags
     state.work_budget = snapshot.work_budget
+    state.nodes.free_columns(is_on=Behaviour.FREES_COLUMNS in state.flags)
     if snapshot.consultation is not None:
         consultation = snapshot.consultation
         state.consultation = Consultation(consultation.asked, consultation.answered)
@@ -232,8 +233,7 @@ def restore(state: "SchedulerState", body: bytes) -> None:
 
 def _restore_nodes(state: "SchedulerState", snapshot: StateSnapshot) -> None:
     """Every node gets the row that it had; the rows of deleted nodes stay free."""
-    for resource in snapshot.resources:
-        state.nodes.resource(resource)
+    state.nodes.put_back_columns(snapshot.resources)
     for name, node in snapshot.nodes:
         state.nodes.put_back(name, node)
     free_rows = dict(snapshot.free_rows or ())

@@ -284,10 +284,8 @@ def _offered_resources(nodes: NodeView, positions: IntColumn) -> Offers:
     def offers(name: str) -> Bools:
         if name in _ALWAYS_OFFERED:
             return np.ones(len(positions), dtype=bool)
-        if not is_scalar(name) or not nodes.offered((name,)):
+        if not is_scalar(name):
             return np.zeros(len(positions), dtype=bool)
-        key = ("offers", name)
-        named = nodes.integers(key, lambda node: int(name in node.allocatable))
-        return np.asarray(named[positions] > 0)
+        return nodes.offering(name)[positions]
 
     return offers

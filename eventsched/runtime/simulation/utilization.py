@@ -35,6 +35,8 @@ class Meter:
         self._allocatable_time: Floats = np.zeros(0)
         """Allocatable totals times µs."""
         self._peak: Floats = np.zeros(0)
+        self._resources = nodes.columns.names
+        """The resource that each column had last, when the totals last changed."""
 
     def advance(self, now: int) -> None:
         """Adds the time (µs) since the last call, with the requests up to now."""
@@ -62,9 +64,20 @@ class Meter:
             _padded(values, length)
             for values in (self._requested_time, self._allocatable_time, self._peak)
         )
+        self._begin_resources()
         self._journal_end = self._nodes.node_journal.end
         self._allocatable = totals[ALLOCATABLE].astype(np.float64)
         self._peak_requested = np.zeros(length)
+
+    def _begin_resources(self) -> None:
+        """The sums of a column that has become another resource's begin at zero."""
+        names = self._nodes.columns.names
+        for index, name in enumerate(self._resources):
+            if names[index] and name and names[index] != name:
+                for sums in (self._requested_time, self._allocatable_time, self._peak):
+                    sums[index] = 0
+            names[index] = names[index] or name
+        self._resources = names
 
     def _sum_up(self) -> None:
         self._allocatable_time += self._allocatable * float(self._elapsed)
@@ -90,6 +103,7 @@ class Meter:
             np.array(values, dtype=float) for values in snapshot[1:]
         )
         self._allocatable = self._peak_requested = np.zeros(len(self._requested_time))
+        self._resources = self._nodes.columns.names
 
     def report(self) -> dict[str, Utilization]:
         """Resource → utilization, for the resources that nodes offer. If no time has passed, the

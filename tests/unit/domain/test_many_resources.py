@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import CURRENT, Behaviour
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Container, Node, Pod, PodSpec
 from eventsched.domain.records.verdicts import Code, Verdict
@@ -140,6 +141,101 @@ def test_only_what_a_node_is_short_of_is_named(number: int) -> None:
     assert status["n2"].reasons == (
         "Insufficient cpu", "Insufficient example.com/gpu", *rest, "Insufficient example.com/s",
     )  # fmt: skip
+
+
+# --- resources that nodes no longer offer ---------------------------------------------------
+
+BEFORE = tuple(flag for flag in CURRENT if flag != Behaviour.FREES_COLUMNS)
+GPU = "example.com/gpu"
+
+
+def started(flags: tuple[int, ...] = CURRENT) -> Engine:
+    engine = engine_of(NodeResourcesFit())
+    observed(engine, records.StreamStarted(format=1, engine="0", seed="s", flags=flags))
+    return engine
+
+
+def replaced(engine: Engine, times: int = 40) -> None:
+    """Nodes come and go, each with a resource of its own and a pod that requests it."""
+    for number in range(times):
+        name, resource = f"n{number}", invented(1, start=number)
+        pod = greedy(f"p{number}", resource, node_name=name)
+        observed(engine, *added(make_node(name, extra=resource), pod))
+        node_first = [records.NodeDeleted(name=name), records.PodDeleted(uid=pod.uid)]
+        observed(engine, *(node_first if number % 2 else reversed(node_first)))
+
+
+def columns(engine: Engine) -> list[str]:
+    """The names of the columns beyond those of every node."""
+    return engine.state.nodes.columns.names[4:]
+
+
+def test_resources_of_nodes_that_are_gone_leave_no_columns() -> None:
+    engine = started()
+    replaced(engine)
+    nodes = engine.state.nodes
+    assert (columns(engine), nodes.books.shape[2], nodes.columns.withdrawn) == ([""], 8, set())
+
+
+def test_a_stream_without_the_behaviour_keeps_them() -> None:
+    engine = started(BEFORE)
+    replaced(engine)
+    assert columns(engine) == list(invented(40))
+    observed(engine, records.TermBegan(epoch=2, token="t", engine="1", flags=CURRENT))
+    assert columns(engine) == [""] * 40
+
+
+def test_a_resource_keeps_its_column_while_a_pod_on_a_node_requests_it() -> None:
+    """Another one on the same node has the first free column, and its own numbers."""
+    engine = started()
+    observed(engine, *added(with_gpus(4), greedy("p1", {GPU: 3}, node_name="n1")))
+    observed(engine, *added(make_node("n2", extra={"example.com/other": 1})))
+    update = records.NodeUpdated(node=make_node())
+    assert observed(engine, update) == [
+        update, records.NodeOvercommitted(node="n1", by="", resources={GPU: (3, 0)}),
+    ]  # fmt: skip
+    assert columns(engine) == [GPU, "example.com/other"]
+    observed(engine, records.PodDeleted(uid="p1"))
+    assert columns(engine) == ["", "example.com/other"]
+
+    observed(engine, *added(greedy("p2", {GPU: 2}, node_name="n1")))
+    observed(engine, records.NodeUpdated(node=make_node(extra=invented(1))))
+    assert columns(engine) == [*invented(1), "example.com/other"]
+    assert engine.state.nodes.unoffered == {0: {GPU: 2}}
+    observed(engine, *added(greedy("p3", invented(1)), greedy("p4", invented(1))))
+    first, second = (
+        record for record in attempted(engine) + attempted(engine)
+        if isinstance(record, records.PodDecided)
+    )  # fmt: skip
+    assert first.node == "n1"
+    assert second.message == "0/2 nodes are available: 2 Insufficient example.com/r00000."
+
+
+def test_a_snapshot_has_free_columns() -> None:
+    """What comes after it gets the columns that it would have got without."""
+    engine = started()
+    nodes = [make_node(f"n{n}", extra=invented(1, start=n)) for n in range(3)]
+    observed(engine, *added(*nodes))
+    observed(engine, records.NodeDeleted(name="n1"))
+    again = engine_of(NodeResourcesFit())
+    again.restore(engine.snapshot(), engine.position)
+    for each in (engine, again):
+        assert columns(each) == ["example.com/r00000", "", "example.com/r00002"]
+        observed(each, *added(with_gpus(2, "n4"), greedy("p1", {GPU: 1}, node_name="n4")))
+        assert columns(each) == ["example.com/r00000", GPU, "example.com/r00002"]
+    assert held(again, GPU) == held(engine, GPU)
+
+
+@pytest.mark.parametrize(
+    "wrong", ['["cpu","pods"]', '["cpu","memory","ephemeral-storage","pods","a","a"]']
+)
+def test_a_snapshot_whose_columns_contradict_each_other_is_refused(wrong: str) -> None:
+    engine = started()
+    listed = b'["cpu","memory","ephemeral-storage","pods"]'
+    body = engine.snapshot()
+    assert listed in body
+    with pytest.raises(ValueError, match="contradict"):
+        engine_of().restore(body.replace(listed, wrong.encode()), engine.position)
 
 
 # --- the dictionary of verdicts -----------------------------------------------------------

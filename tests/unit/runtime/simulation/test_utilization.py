@@ -5,8 +5,8 @@ from eventsched.domain.objects import Container, Node, Pod, PodSpec
 from eventsched.runtime.simulation.utilization import Meter, Utilization
 
 
-def node(name: str, cpu: int) -> Node:
-    return Node(name=name, allocatable={"cpu": cpu, "pods": 10})
+def node(name: str, cpu: int, **more: int) -> Node:
+    return Node(name=name, allocatable={"cpu": cpu, "pods": 10, **more})
 
 
 def pod(cpu: int) -> Pod:
@@ -45,3 +45,18 @@ def test_resources_that_no_node_offers_are_left_out() -> None:
     table = NodeTable()
     table.add(node("n1", 1000))
     assert set(Meter(table).report()) == {"cpu", "pods"}
+
+
+def test_a_resource_in_the_column_of_another_begins_at_zero() -> None:
+    table = NodeTable()
+    table.free_columns(is_on=True)
+    table.add(node("n1", 1000))
+    meter = Meter(table)
+    meter.advance(0)
+    for at, name in ((10, "example.com/a"), (20, ""), (30, "example.com/b")):
+        table.update(node("n1", 1000, **({name: 4} if name else {})))
+        meter.advance(at)
+    spec = PodSpec(containers=(Container(requests={"example.com/b": 3}),))
+    table.place(0, Pod(uid="p", name="p", spec=spec))
+    meter.advance(40)
+    assert meter.report()["example.com/b"] == Utilization(0.75 * 10 / 20, 0.75)
