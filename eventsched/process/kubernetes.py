@@ -240,6 +240,11 @@ class LeaseElection:
         await self._candidate.lost.wait()
         return self._candidate.reason
 
+    def annotate(self, key: str, value: str) -> None:
+        """See the port."""
+        if self._candidate is not None:
+            self._candidate.annotate(key, value)
+
     async def release(self) -> None:
         """Gives the lease back, if this replica holds it."""
         candidate, self._candidate = self._candidate, None

@@ -34,6 +34,7 @@ from eventsched.process.prometheus_samples import Prometheus
 from eventsched.process.reloading import Reloader, ReloadTarget
 from eventsched.process.replica_status import LiveStatus
 from eventsched.process.service_plan import (
+    PublishedCheckpoints,
     ServiceOptions,
     kept_annotations,
     plan_of,
@@ -224,8 +225,11 @@ class _Process:
                 inquiries,
             )
 
+            checkpoints = PublishedCheckpoints(self._metrics, election)
+
             def plan(job: ServiceOptions) -> ReplicaPlan:
-                return replace(plan_of(job, identity), sample=_sampling(job.assembly, clock.now))
+                made = plan_of(job, identity, checkpoints)
+                return replace(made, sample=_sampling(job.assembly, clock.now))
 
             replica = Replica(plan(self._job), kube, election, observer, clock.now)
             self._status.replica = replica

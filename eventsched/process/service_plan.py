@@ -19,11 +19,13 @@ from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.settings import Settings, seconds
 from eventsched.runtime.assembly import Assembly, registry
 from eventsched.runtime.leader.limits import Limits
-from eventsched.runtime.live.checkpoint_signing import Checkpointer
+from eventsched.runtime.live.checkpoint_signing import Checkpointer, CheckpointObserver
+from eventsched.runtime.live.ports import Election
 from eventsched.runtime.live.replica import ReplicaPlan
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
+from eventsched.web.metrics import Metrics
 
 _DEFAULT = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -32,6 +34,8 @@ LINGER = 20_000
 schedulers. Each request needs a commit. Separate commits for the changes would double their number,
 and the next request would have to wait for them."""
 
+CHECKPOINT_ANNOTATION = "eventsched.io/checkpoint"
+"""The annotation of the Lease with the newest signed checkpoint."""
 ANNOTATIONS = "annotations"
 """Key in a stream's ``inputs``: which annotations of objects are kept."""
 
@@ -76,8 +80,27 @@ def kept_annotations(job: ServiceOptions) -> tuple[str, ...]:
     return tuple(sorted({*job.assembly.annotations, *job.settings.keep_annotations}))
 
 
-def plan_of(job: ServiceOptions, identity: str) -> ReplicaPlan:
-    """What all terms of the replica called ``identity`` have in common."""
+class PublishedCheckpoints:
+    """Counts checkpoints, and publishes the newest one as an annotation of the Lease."""
+
+    def __init__(self, metrics: Metrics, election: Election) -> None:
+        self._metrics, self._election = metrics, election
+
+    def checkpoint_signed(self, note: str) -> None:
+        """A checkpoint was signed."""
+        self._metrics.checkpoint_signed()
+        self._election.annotate(CHECKPOINT_ANNOTATION, note)
+
+    def checkpoint_unwritten(self) -> None:
+        """A checkpoint could not be written to the file."""
+        self._metrics.checkpoint_unwritten()
+
+
+def plan_of(
+    job: ServiceOptions, identity: str, checkpoints: CheckpointObserver | None = None
+) -> ReplicaPlan:
+    """What all terms of the replica called ``identity`` have in common. ``checkpoints`` receives
+    those that are signed."""
     assembly, settings = job.assembly, job.settings
     annotations = kept_annotations(job)
     opening = StreamStarted(
@@ -109,11 +132,13 @@ def plan_of(job: ServiceOptions, identity: str) -> ReplicaPlan:
         limits,
         keeps_vectors=settings.detail == "full",
         vectors_age=seconds(settings.retention.detail),
-        checkpointer=checkpointer_of(settings),
+        checkpointer=checkpointer_of(settings, checkpoints),
     )
 
 
-def checkpointer_of(settings: Settings) -> Checkpointer | None:
+def checkpointer_of(
+    settings: Settings, observer: CheckpointObserver | None = None
+) -> Checkpointer | None:
     """The signer of checkpoints that the settings configure; None without a key. Raises InputError
     if the key cannot be read or the folder cannot be written to."""
     options = settings.checkpoints
@@ -125,7 +150,7 @@ def checkpointer_of(settings: Settings) -> Checkpointer | None:
         raise InputError("checkpoints.to", problem, "make it, or mount it for writing")
     return Checkpointer(
         signer, settings.stream, every=seconds(options.every),
-        folder=Path(options.to) if options.to else None,
+        folder=Path(options.to) if options.to else None, observer=observer,
     )  # fmt: skip
 
 

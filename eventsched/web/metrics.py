@@ -77,6 +77,17 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._checkpoints = Counter(
+            "eventsched_checkpoints_total",
+            "Signed checkpoints of the log.",
+            registry=self.registry,
+        )
+        self._checkpoint_failures = Counter(
+            "eventsched_checkpoint_write_failures_total",
+            "Signed checkpoints that could not be written to the file.",
+            registry=self.registry,
+        )
+
     def _histogram(self, name: str, help_text: str, buckets: list[float]) -> Histogram:
         return Histogram(name, help_text, buckets=buckets, registry=self.registry)
 
@@ -99,6 +110,14 @@ class Metrics:
     def fenced(self) -> None:
         """A batch was refused: another writer has the stream."""
         self._fenced.inc()
+
+    def checkpoint_signed(self) -> None:
+        """A checkpoint was signed."""
+        self._checkpoints.inc()
+
+    def checkpoint_unwritten(self) -> None:
+        """A checkpoint could not be written to the file."""
+        self._checkpoint_failures.inc()
 
     def log_applied(self, seconds: float) -> None:
         """The log was read and applied in ``seconds``, at the beginning of a term."""

@@ -223,6 +223,68 @@ def test_a_leader_that_cannot_renew_loses_at_its_deadline_and_may_win_again(
     assert staged(play) == (True, "a")
 
 
+def annotations(asked: RecordedRequest) -> tuple[str, Any]:
+    """The method of a request, and the annotations that it writes."""
+    method = asked.what.split()[0]
+    return method, asked.body and asked.body["metadata"].get("annotations")
+
+
+def test_an_annotation_goes_with_the_next_renewal() -> None:
+    """It costs no request; what is not changed stays."""
+
+    async def play(stage: Stage) -> list[Any]:
+        election = stage.candidate("a", FAST)
+        election.annotate("early", "not leading yet")
+        await election.won()
+        await until(lambda: election._candidate.watched)
+        seen: list[tuple[str, Any]] = []
+        stage.leases.refuse = lambda asked: seen.append(annotations(asked))
+        election.annotate("checkpoint", "1")
+        await until(lambda: len(seen) == 1)
+        election.annotate("checkpoint", "2")
+        await until(lambda: len(seen) == 3)
+        return seen[:3]
+
+    first, second = {"checkpoint": "1"}, {"checkpoint": "2"}
+    assert staged(play) == [("PUT", first), ("PUT", second), ("PUT", second)]
+
+
+def test_an_annotation_is_written_again_after_a_failure() -> None:
+    async def play(stage: Stage) -> Any:
+        election = stage.candidate("a", FAST)
+        await election.won()
+        stage.leases.refuse = lambda asked: failure(500, "InternalError")
+        election.annotate("checkpoint", "1")
+        await asyncio.sleep(3 * FAST.retry_period)
+        assert election.leading
+        stage.leases.refuse = lambda asked: None
+        lease = stage.leases
+        await until(lambda: lease.lease and lease.lease["metadata"].get("annotations"))
+        return lease.lease and lease.lease["metadata"]["annotations"]
+
+    assert staged(play) == {"checkpoint": "1"}
+
+
+def test_an_annotation_of_a_leader_that_has_lost_is_dropped() -> None:
+    """Another leader may have written a newer one meanwhile."""
+
+    async def play(stage: Stage) -> Any:
+        election = stage.candidate("a", FAST)
+        await election.won()
+        stage.leases.refuse = lambda asked: failure(500, "InternalError")
+        election.annotate("checkpoint", "1")
+        await election.lost.wait()
+        election.annotate("checkpoint", "2")
+        stage.leases.refuse = lambda asked: None
+        await election.won()
+        seen: list[tuple[str, Any]] = []
+        stage.leases.refuse = lambda asked: seen.append(annotations(asked))
+        await until(lambda: [each for each in seen if each[0] == "PUT"])
+        return stage.leases.lease and stage.leases.lease["metadata"].get("annotations")
+
+    assert staged(play) is None
+
+
 def test_a_leader_learns_at_once_that_another_has_the_lease() -> None:
     async def play(stage: Stage) -> tuple[bool, str]:
         election = stage.candidate("a")

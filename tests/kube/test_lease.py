@@ -261,6 +261,15 @@ def test_the_json_of_a_lease() -> None:
     assert body["spec"]["renewTime"] == "2026-01-31T12:00:00.000001Z"
 
 
+def test_annotations_of_a_lease() -> None:
+    """Those of others stay."""
+    for old, found in ((None, {"a": "1"}), (lease("me", 6), {"a": "1", "other": "2"})):
+        if old is not None:
+            old.metadata["annotations"] = {"a": "0", "other": "2"}
+        written = WriteLease(old, "me", 15, 0).body("kube-system", "s", 0, {"a": "1"})
+        assert msgspec.json.decode(written)["metadata"]["annotations"] == found
+
+
 def test_timing_comes_from_the_configuration() -> None:
     assert Timing.of(LeaderElection()) == Timing(15, 10, 2)
     short = LeaderElection(lease_duration="1500ms", renew_deadline="1200ms", retry_period="500ms")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from eventsched import __version__
 from eventsched.cli import run
@@ -12,13 +13,17 @@ from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
 from eventsched.domain.records.stimuli import WORK_BUDGET
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.signing_keys import generate
 from eventsched.plugins import IN_TREE
 from eventsched.process import service_plan
 from eventsched.process.service_plan import ServiceOptions
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.leader.limits import Limits
+from eventsched.runtime.live.ports import NoElection
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
+from eventsched.web.metrics import Metrics
 
 FIRST = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -168,6 +173,36 @@ def test_all_settings_reach_the_terms(file: Path) -> None:
     assert plan.limits == Limits(records=7, size=70_000, snapshot_every=70)
     assert (plan.keeps_vectors, plan.vectors_age) == (False, 5400.0)
     assert plan.make_engine().position == 0
+
+
+class Published(NoElection):
+    """Keeps the annotations of the Lease."""
+
+    def __init__(self) -> None:
+        self.annotations: list[tuple[str, str]] = []
+
+    def annotate(self, key: str, value: str) -> None:
+        """See the port."""
+        self.annotations.append((key, value))
+
+
+def test_checkpoints_are_counted_and_published(tmp_path: Path) -> None:
+    """The newest one is an annotation of the Lease."""
+    key, file = tmp_path / "key.pem", tmp_path / "f.yaml"
+    generate(key)
+    file.write_text(f"{FIRST}{SECOND}checkpoints: {{key: {key}}}\n")
+    metrics, election = Metrics(), Published()
+    published = service_plan.PublishedCheckpoints(metrics, election)
+    checkpointer = service_plan.plan_of(job(config=file), "me", published).checkpointer
+    assert checkpointer is not None
+    with capture_logs() as logs:
+        checkpointer.committed(Head(5, bytes(32)))
+    [line] = logs
+    assert election.annotations == [("eventsched.io/checkpoint", line["checkpoint"])]
+    published.checkpoint_unwritten()
+    text = metrics.exposition()[0].decode()
+    assert "\neventsched_checkpoints_total 1.0\n" in text
+    assert "\neventsched_checkpoint_write_failures_total 1.0\n" in text
 
 
 def test_a_term_without_settings() -> None:

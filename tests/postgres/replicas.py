@@ -68,6 +68,9 @@ class Booth:
         """See the port."""
         self.released += 1
 
+    def annotate(self, key: str, value: str) -> None:
+        """See the port."""
+
 
 class Scene:
     """A replica and what it needs."""

@@ -244,6 +244,8 @@ def test_measurements_that_are_not_in_records() -> None:
     metrics.fenced()
     metrics.log_applied(2.0)
     metrics.took_over(3.0)
+    metrics.checkpoint_signed()
+    metrics.checkpoint_unwritten()
     assert series(metrics) == {
         "eventsched_log_commit_duration_seconds_count": 1,
         "eventsched_log_commit_duration_seconds_sum": 0.5,
@@ -256,6 +258,8 @@ def test_measurements_that_are_not_in_records() -> None:
         "eventsched_log_fold_duration_seconds_sum": 2.0,
         "eventsched_takeover_duration_seconds_count": 1,
         "eventsched_takeover_duration_seconds_sum": 3.0,
+        "eventsched_checkpoints_total": 1,
+        "eventsched_checkpoint_write_failures_total": 1,
     }
 
 

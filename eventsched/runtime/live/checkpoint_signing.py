@@ -1,8 +1,8 @@
 """Signs a leader's checkpoints, from what it has committed and not from what the database says.
 
 Each checkpoint is a log line, so that the cluster's log collection has a copy that the owner of the
-database cannot change. If a folder is given, a file there has the newest ones. See
-docs/verification.md.
+database cannot change. If a folder is given, a file there has the newest ones. An observer receives
+each one as well. See docs/verification.md.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
@@ -25,6 +26,16 @@ _NOTE = re.compile(r"(?:[^\n]+\n)+\n(?:— [^\n]+\n)+")
 logger = structlog.get_logger()
 
 
+class CheckpointObserver(Protocol):
+    """Receives checkpoints."""
+
+    def checkpoint_signed(self, note: str) -> None:
+        """A checkpoint was signed; ``note`` is its text."""
+
+    def checkpoint_unwritten(self) -> None:
+        """A checkpoint could not be written to the file."""
+
+
 class Checkpointer:
     """Signs the head of a stream when a batch is committed, at most once per interval. An idle
     stream gets no new checkpoint."""
@@ -36,12 +47,14 @@ class Checkpointer:
         *,
         every: float,
         folder: Path | None = None,
+        observer: CheckpointObserver | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1000,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """``every`` is the interval (s); ``clock`` returns the wall clock's time (µs)."""
         self._signer, self._stream = signer, stream
         self._every, self._folder, self._clock, self._monotonic = every, folder, clock, monotonic
+        self._observer = observer
         self._due = 0.0
         self._writing: asyncio.Task[None] | None = None
 
@@ -54,9 +67,20 @@ class Checkpointer:
         self._due = now + self._every
         checkpoint = self._signer.sign(self._stream, head, self._clock())
         logger.info("checkpoint", checkpoint=checkpoint)
+        if self._observer is not None:
+            self._observer.checkpoint_signed(checkpoint)
         if self._folder is not None and (self._writing is None or self._writing.done()):
             path = self._folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self._stream)}.checkpoints"
-            self._writing = asyncio.create_task(asyncio.to_thread(_append, path, checkpoint))
+            self._writing = asyncio.create_task(self._write(path, checkpoint))
+
+    async def _write(self, path: Path, checkpoint: str) -> None:
+        problem = await asyncio.to_thread(_append, path, checkpoint)
+        if problem is None:
+            return
+        reason = problem.strerror or str(problem)
+        logger.warning("a checkpoint cannot be written", file=str(path), reason=reason)
+        if self._observer is not None:
+            self._observer.checkpoint_unwritten()
 
     async def close(self) -> None:
         """Waits until the file is written."""
@@ -64,9 +88,9 @@ class Checkpointer:
             await self._writing
 
 
-def _append(path: Path, checkpoint: str) -> None:
-    """Adds a checkpoint to a file, which keeps the newest ones. The file is replaced, so that it
-    never ends in half a checkpoint."""
+def _append(path: Path, checkpoint: str) -> OSError | None:
+    """Adds a checkpoint to a file, which keeps the newest ones, and returns the problem if that
+    fails. The file is replaced, so that it never ends in half a checkpoint."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         earlier = path.read_text("utf-8", errors="replace") if path.exists() else ""
@@ -76,7 +100,7 @@ def _append(path: Path, checkpoint: str) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as problem:
-        reason = problem.strerror or str(problem)
-        logger.warning("a checkpoint cannot be written", file=str(path), reason=reason)
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        return problem
+    return None

@@ -22,11 +22,29 @@ from eventsched.scheduling.config.decoding import RuleError
 KEY = Ed25519PrivateKey.generate()
 
 
-def checkpointer(folder: Path | None, times: list[float]) -> Checkpointer:
+class Observer:
+    """Keeps what a checkpointer reports."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.failures = 0
+
+    def checkpoint_signed(self, note: str) -> None:
+        """A checkpoint was signed."""
+        self.notes.append(note)
+
+    def checkpoint_unwritten(self) -> None:
+        """A checkpoint could not be written."""
+        self.failures += 1
+
+
+def checkpointer(
+    folder: Path | None, times: list[float], observer: Observer | None = None
+) -> Checkpointer:
     """A checkpointer of stream s that signs every 10 s; each call takes the next of ``times``."""
     return Checkpointer(
         Signer(KEY), "s", every=10, folder=folder, clock=lambda: 86_400_000_000,
-        monotonic=lambda: times.pop(0),
+        monotonic=lambda: times.pop(0), observer=observer,
     )  # fmt: skip
 
 
@@ -75,19 +93,28 @@ def test_a_file_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_folder_that_is_gone_is_logged(tmp_path: Path) -> None:
-    """The log goes on."""
+    """And counted. The log goes on: later checkpoints are signed and written."""
+    observer, folder = Observer(), tmp_path / "gone"
 
     async def run() -> list[Any]:
-        made = checkpointer(tmp_path / "gone", [100])
+        made = checkpointer(folder, [100, 200], observer)
         with capture_logs() as logs:
             made.committed(Head(5, bytes(32)))
             await made.close()
+            folder.mkdir()
+            made.committed(Head(6, bytes(32)))
+            await made.close()
         return logs
 
-    assert [each["event"] for each in asyncio.run(run())] == [
+    logs = asyncio.run(run())
+    assert [each["event"] for each in logs] == [
         "checkpoint",
         "a checkpoint cannot be written",
+        "checkpoint",
     ]
+    assert observer.failures == 1
+    assert observer.notes == [each["checkpoint"] for each in logs if "checkpoint" in each]
+    assert (folder / "s.checkpoints").read_text() == observer.notes[1]
 
 
 def test_the_settings_are_checked() -> None:

@@ -14,7 +14,7 @@ epoch fences out earlier leaders.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -99,18 +99,23 @@ class WriteLease:
     transitions: int
     acquired: str | None = None
 
-    def body(self, namespace: str, name: str, now: int) -> bytes:
+    def body(
+        self, namespace: str, name: str, now: int, annotations: Mapping[str, str] | None = None
+    ) -> bytes:
         """The lease's JSON at ``now``, in microseconds since 1970. The metadata stays, except
-        managedFields, which the server maintains."""
+        managedFields, which the server maintains, and the ``annotations``, which are set."""
         old_metadata = {} if self.old is None else self.old.metadata
         metadata = {key: value for key, value in old_metadata.items() if key != "managedFields"}
+        metadata = metadata or {"name": name, "namespace": namespace}
+        if annotations:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
         time = micros_text(now)
         spec = LeaseSpec(self.holder, self.seconds, self.acquired or time, time, self.transitions)
         return msgspec.json.encode(
             {
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
-                "metadata": metadata or {"name": name, "namespace": namespace},
+                "metadata": metadata,
                 "spec": spec,
             }
         )

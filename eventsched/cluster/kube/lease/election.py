@@ -91,6 +91,8 @@ class LeaseParticipant:
         self._changed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._logged_leader = ""
+        self._annotations: dict[str, str] = {}
+        """Those that the next write of the Lease sets."""
 
     @property
     def leader(self) -> str:
@@ -122,6 +124,12 @@ class LeaseParticipant:
         Lease counts: a Lease that was not renewed during it may be taken at once."""
         self._candidate.competes = True
         self._changed.set()
+
+    def annotate(self, key: str, value: str) -> None:
+        """Sets an annotation of the Lease with its next renewal. Does nothing if this replica does
+        not lead then."""
+        if self.leading:
+            self._annotations[key] = value
 
     async def won(self) -> None:
         """Waits until this replica leads. Raises RuntimeError if it no longer takes part."""
@@ -188,6 +196,7 @@ class LeaseParticipant:
         else:
             self._won.clear()
             self.lost.set()
+            self._annotations.clear()
             log = logger.info if self._candidate.withdrawn else logger.warning
             log("no longer leading", lease=self._lease_name, reason=self.reason)
 
@@ -220,7 +229,8 @@ class LeaseParticipant:
 
     async def _write(self, write: WriteLease) -> None:
         requested_at = self._clock()
-        body = write.body(self._namespace, self._name, self._now())
+        annotations = dict(self._annotations)
+        body = write.body(self._namespace, self._name, self._now(), annotations)
         if write.old is None:
             answer = await self._call("create", "POST", self._leases, body)
         else:
@@ -230,6 +240,9 @@ class LeaseParticipant:
 
         def wrote(lease: Lease, now: float) -> None:
             self._candidate.wrote(lease, requested_at, now)
+            for key, value in annotations.items():
+                if self._annotations.get(key) == value:
+                    del self._annotations[key]
 
         if not self._pass_lease(answer, wrote):
             self._candidate.failed(self._clock(), conflict=answer.status in (404, 409))
