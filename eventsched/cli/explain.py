@@ -4,9 +4,9 @@ import argparse
 import json
 import time
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
+from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
@@ -47,7 +47,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
     parser.add_argument("--full", action="store_true", help="show everything")
     add_database_options(parser)
-    parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
+    add_archive_option(parser, file_help="an exported log")
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     parser.set_defaults(run=run)
 
@@ -56,16 +56,24 @@ def run(options: argparse.Namespace) -> int:
     """Prints the explanation."""
     target = parse_target(options.pod, options.namespace)
     if options.file is not None:
-        log = FileLog(options.file)
-        evidence = ScannedEvidence(log, log.stream)
-        if _is_workload(target, evidence):
-            remedy = "name one of its pods, or give --database or --data-dir"
-            raise InputError("--file", "an exported log has no table of pods", remedy)
-        return _explain(options, target, evidence)
+        return _explain_scanned(options, target, FileLog(options.file), "--file")
+    if options.from_archive is not None:
+        with archived_log(options) as (log, _):
+            return _explain_scanned(options, target, log, "--from-archive")
     with database.reader_address(*database_of(options)) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
             return _explain_stored(options, target, reader)
+
+
+def _explain_scanned(
+    options: argparse.Namespace, target: ExplainTarget, log: StreamLog, option: str
+) -> int:
+    evidence = ScannedEvidence(log, log.stream)
+    if _is_workload(target, evidence):
+        remedy = "name one of its pods, or give --database or --data-dir alone"
+        raise InputError(option, "there is no table of pods", remedy)
+    return _explain(options, target, evidence)
 
 
 def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:

@@ -11,20 +11,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psycopg
-
+from eventsched.cli import log_export
+from eventsched.cli.archive_options import add_archive_option
 from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import counted, table
+from eventsched.cli.output.tables import table
 from eventsched.cli.output.time_format import iso, moment, read_moment
 from eventsched.domain import records
-from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
-from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
@@ -34,7 +33,6 @@ from eventsched.history.explain.explanation import find_pod
 from eventsched.history.explain.record_text import describe, describe_with_pod, pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.update_differences import in_words
-from eventsched.history.export import export
 
 KINDS = sorted(row.name for row in CATALOGUE)
 _RECORDS_AT_ONCE = 256
@@ -77,7 +75,8 @@ def add_to(commands: Any) -> None:
         description="Writes a stream to a file, in the file form of docs/log-format.md.",
     )
     exported.add_argument("file", type=Path, metavar="FILE", help="compressed if it ends in .gz")
-    exported.set_defaults(run=_export)
+    add_archive_option(exported)
+    exported.set_defaults(run=log_export.run)
     add_checkpoint(actions)
     for action in (listed, tail, streams):
         action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
@@ -309,7 +308,7 @@ def _object(stored: StoredRecord, uid: str | None, names: dict[str, str]) -> str
     return f'{json.dumps(fields, ensure_ascii=False)[:-1]}, "record": {stored.body.decode()}}}'
 
 
-# --- streams and export -------------------------------------------------------------------
+# --- streams -------------------------------------------------------------------
 
 _STREAMS = (
     "SELECT stream, records, batches, epoch, holder, head FROM eventsched.streams"
@@ -329,19 +328,4 @@ def _streams(options: argparse.Namespace) -> int:
     else:
         header = ("stream", "records", "batches", "epoch", "holder", "head")
         print(table(header, [[row[name] for name in header] for row in rows]))
-    return 0
-
-
-def _export(options: argparse.Namespace) -> int:
-    with database.reader_address(*database_of(options)) as address:
-        stream = reading.choose_stream(address, options.stream)
-        try:
-            with psycopg.connect(libpq_url(address), autocommit=True) as connection:
-                written = export(connection, stream, options.file)
-        except psycopg.Error as problem:
-            message = str(problem).strip().splitlines()[0]
-            raise UnavailableError(
-                shown(address), message, "start the database, or correct its address"
-            ) from problem
-    print(f"{counted(written, 'record')} of stream {stream} in {options.file}")
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
 from eventsched.domain.behaviours import require_known
@@ -38,7 +39,7 @@ def add_to(commands: Any) -> None:
         "repeated and compared with what is written; the first difference is reported.",
     )
     add_database_options(parser)
-    parser.add_argument("--file", type=Path, metavar="FILE", help="an exported log")
+    add_archive_option(parser, file_help="an exported log")
     parser.add_argument("--verify", action="store_true", help="decide again, and compare")
     parser.add_argument(
         "--until", type=int, metavar="POSITION", help="stop before the record at that position"
@@ -59,12 +60,15 @@ def run(options: argparse.Namespace) -> int:
                 "options", "--file names a whole log", "remove --database, --data-dir and --stream"
             )
         return _replay(options, FileLog(options.file), None)
+    if options.from_archive is not None:
+        with archived_log(options) as (log, reader):
+            return _replay(options, log, reader)
     with database.reader_address(*database_of(options)) as address:
-        log = Reader(address, reading.choose_stream(address, options.stream))
-        return _replay(options, log, log)
+        reader = Reader(address, reading.choose_stream(address, options.stream))
+        return _replay(options, reader, reader)
 
 
-def _replay(options: argparse.Namespace, log: FileLog | Reader, reader: Reader | None) -> int:
+def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) -> int:
     assembly = _assembly(log, log.stream, options.plugin, options.verify)
     gc_tuning.freeze()
     started = time.perf_counter()

@@ -2,11 +2,14 @@
 
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
+from eventsched.cli.archive_options import add_archive_option, names_database, require_archives
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError, UnavailableError
@@ -42,9 +45,7 @@ def add_to(commands: Any) -> None:
     )
     add_database_options(parser, stream=False)
     parser.add_argument("--stream", metavar="NAME", help="the stream (default: all)")
-    parser.add_argument(
-        "--file", type=Path, metavar="FILE", help="an exported log, in place of a database"
-    )
+    add_archive_option(parser, file_help="an exported log, in place of a database")
     parser.add_argument(
         "--thinned",
         action="store_true",
@@ -71,8 +72,13 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verifies and prints what was found."""
-    of_database = options.file is None
-    results, schema = _of_database(options) if of_database else (_of_file(options), [])
+    schema: list[str] = []
+    if options.file is not None:
+        results = _of_file(options)
+    elif options.from_archive is not None:
+        results, schema = _of_archive(options)
+    else:
+        results, schema = _of_database(options)
     if options.output == "json":
         print(json.dumps(_as_json(results, schema)))
     else:
@@ -97,6 +103,47 @@ def _of_file(options: argparse.Namespace) -> list[Result]:
         raise InputError(str(options.file), reason, remedy) from problem
     except NoLogError as problem:
         raise InputError(f"{options.file}: {problem.where}", problem.problem, remedy) from problem
+
+
+def _of_archive(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
+    """The results of the archive's streams, with the database's if the options name one, and the
+    differences of its schema."""
+    require_archives()
+    from eventsched.history.verify.archives.archive_files import archived_streams
+    from eventsched.history.verify.archives.verified_archive import verify_archive
+
+    checkpoints, folder = _checkpoints(options), options.from_archive
+    try:
+        known = archived_streams(folder)
+    except OSError as problem:
+        reason = f"cannot be read: {problem.strerror or problem}"
+        raise InputError(str(folder), reason, "name the folder of an archive") from problem
+    if not known:
+        raise InputError(str(folder), "holds no archive", "name the folder of `db archive --to`")
+    if options.stream is not None and options.stream not in known:
+        problem_text = f"the archive {folder} has no stream {options.stream}"
+        raise InputError("--stream", problem_text, f"there are: {', '.join(known)}")
+
+    def verified(connection: psycopg.Connection[Any] | None) -> list[Result]:
+        names = known if options.stream is None else [options.stream]
+        return [
+            verify_archive(
+                folder, name, connection, thinned=options.thinned, checkpoints=checkpoints
+            )
+            for name in names
+        ]
+
+    try:
+        if not names_database(options):
+            return verified(None), []
+        with (
+            database.reader_address(options.database, options.data_dir) as address,
+            _connected(address) as connection,
+        ):
+            return verified(connection), differences(connection)
+    except NoLogError as problem:
+        remedy = "name an archive of this version, and the database that continues it"
+        raise InputError(problem.where, problem.problem, remedy) from problem
 
 
 def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
@@ -128,19 +175,26 @@ def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
         if not known and not pinned:
             reader.choose_stream(address, None)  # raises: there are no streams
         names = None if options.stream is None else [options.stream]
-        try:
-            with psycopg.connect(libpq_url(address), autocommit=True) as connection:
-                schema = differences(connection)
-                results = verify_database(
-                    connection, names, thinned=options.thinned, checkpoints=checkpoints
-                )
-                return results, schema
-        except psycopg.errors.InsufficientPrivilege as problem:
-            remedy = "GRANT eventsched_reader to this user"
-            raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
-        except psycopg.OperationalError as problem:
-            remedy = "start the database, or correct its address"
-            raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
+        with _connected(address) as connection:
+            schema = differences(connection)
+            results = verify_database(
+                connection, names, thinned=options.thinned, checkpoints=checkpoints
+            )
+            return results, schema
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection for verification. Raises UnavailableError."""
+    try:
+        with psycopg.connect(libpq_url(address), autocommit=True) as connection:
+            yield connection
+    except psycopg.errors.InsufficientPrivilege as problem:
+        remedy = "GRANT eventsched_reader to this user"
+        raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
+    except psycopg.OperationalError as problem:
+        remedy = "start the database, or correct its address"
+        raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
 
 
 def _first_line(problem: psycopg.Error) -> str:

@@ -14,7 +14,7 @@ import psycopg
 from eventsched.domain.errors import InputError
 from eventsched.history.verify.verified_database import DatabaseLog, one_moment, streams
 from eventsched.history.verify.verified_file import FORMAT
-from eventsched.history.verify.verified_log import BatchRow, Packed
+from eventsched.history.verify.verified_log import BatchRow, Log, Packed
 
 
 def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
@@ -27,16 +27,20 @@ def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
         if stream not in numbers:
             known = ", ".join(numbers) or "none"
             raise InputError("--stream", f"there is no stream {stream}", f"there are: {known}")
-        log = DatabaseLog(connection, numbers[stream], stream)
-        try:
-            _write_atomically(log, file)
-        except OSError as problem:
-            message = f"cannot be written: {problem.strerror or problem}"
-            raise InputError(str(file), message, "name a file in a folder you own") from problem
-        return 0 if log.head is None else log.head.next
+        return export_log(DatabaseLog(connection, numbers[stream], stream), file)
 
 
-def _write_atomically(log: DatabaseLog, file: Path) -> None:
+def export_log(log: Log, file: Path) -> int:
+    """The same for a log of whatever form. Raises DamagedError, too."""
+    try:
+        _write_atomically(log, file)
+    except OSError as problem:
+        message = f"cannot be written: {problem.strerror or problem}"
+        raise InputError(str(file), message, "name a file in a folder you own") from problem
+    return 0 if log.head is None else log.head.next
+
+
+def _write_atomically(log: Log, file: Path) -> None:
     """Writes a temporary file in the same folder, and renames it."""
     temporary = file.with_name(f".{file.name}.part")
     try:
@@ -46,7 +50,7 @@ def _write_atomically(log: DatabaseLog, file: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _write(log: DatabaseLog, path: Path, *, is_compressed: bool) -> None:
+def _write(log: Log, path: Path, *, is_compressed: bool) -> None:
     with ExitStack() as stack:
         out: IO[bytes] = stack.enter_context(path.open("wb"))
         if is_compressed:
@@ -58,7 +62,7 @@ def _write(log: DatabaseLog, path: Path, *, is_compressed: bool) -> None:
             out.write(b"\n")
 
 
-def _lines(log: DatabaseLog) -> Iterator[dict[str, Any]]:
+def _lines(log: Log) -> Iterator[dict[str, Any]]:
     epochs = [[epoch.epoch, epoch.token.hex(), epoch.first] for epoch in log.epochs]
     head = log.head
     yield {

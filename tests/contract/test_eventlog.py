@@ -4,8 +4,10 @@ To add one: a subclass of LogContract with a fixture ``log`` that gives an empty
 """
 
 from collections.abc import Iterator
+from datetime import date
 from hashlib import sha256
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -292,5 +294,39 @@ class TestPostgres(LogContract):
     def log(self, url: str) -> Iterator[PostgresEventLog]:
         """An empty log, in a stream of its own."""
         log = PostgresEventLog(url, f"s{next(_streams)}")
+        yield log
+        log.close()
+
+
+class ArchivedEventLog(PostgresEventLog):
+    """A log in Postgres that is read from its archive: what is new is archived first."""
+
+    folder: Path
+
+    def _archive(self) -> Any:
+        from eventsched.eventlog.archive.archive_log import ArchiveLog  # needs pyarrow
+        from eventsched.eventlog.archive.archiver import archive
+
+        for _ in archive(self.reader, self.folder, date(2100, 1, 1), date(2100, 1, 1)):
+            pass
+        return ArchiveLog(self.folder) if self.head else None
+
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
+        """See the port."""
+        log = self._archive()
+        return iter(()) if log is None else log.read(first)
+
+    def detail(self, position: int) -> Detail | None:
+        """See the port."""
+        log = self._archive()
+        return None if log is None else log.detail(position)
+
+
+class TestArchive(LogContract):
+    @pytest.fixture
+    def log(self, url: str, tmp_path: Path) -> Iterator[PostgresEventLog]:
+        """An empty log, in a stream of its own, whose batches are of a day long ago."""
+        log = ArchivedEventLog(url, f"s{next(_streams)}", clock=lambda: 10**15)
+        log.folder = tmp_path
         yield log
         log.close()

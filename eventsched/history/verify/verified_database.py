@@ -94,10 +94,11 @@ class _Pages:
             cursor = self.connection.execute(query.encode(), (self.number, *values), binary=binary)
         return cursor.fetchall()
 
-    def by_index(self, query: str, end: int, at_once: int) -> Iterator[tuple[Any, ...]]:
-        """The rows before position ``end``, with the position as first column. The query's further
-        parameters are the first position, the end, and the number of rows."""
-        begin = _FIRST
+    def by_index(
+        self, query: str, end: int, at_once: int, begin: int = _FIRST
+    ) -> Iterator[tuple[Any, ...]]:
+        """The rows from position ``begin`` to before ``end``, with the position as first column.
+        The query's further parameters are the first position, the end, and the number of rows."""
         while True:
             page = self.rows(query, begin, end, at_once, binary=True)
             yield from page
@@ -125,9 +126,11 @@ class DatabaseLog:
         stream: str,
         *,
         counts_details: bool = False,
+        begin: int = _FIRST,
     ) -> None:
-        """``counts_details`` is for a log that may be thinned meanwhile. Raises psycopg.Error."""
-        self._stream = stream
+        """``counts_details`` is for a log that may be thinned meanwhile. Batches and details are
+        read from position ``begin`` on. Raises psycopg.Error."""
+        self._stream, self._begin = stream, begin
         self._pages = pages = _Pages(connection, number)
         with one_moment(connection):
             self._epochs = self._read_epochs()
@@ -143,7 +146,7 @@ class DatabaseLog:
             beyond = pages.rows(after, self._end, binary=True)
             self._details_at_first = self.details_now() if counts_details else 0
         query = f"{_DETAILS} AND seq >= %s AND seq < %s ORDER BY seq LIMIT %s"
-        rows = chain(pages.by_index(query, self._end, _ROWS_AT_ONCE), beyond)
+        rows = chain(pages.by_index(query, self._end, _ROWS_AT_ONCE, begin), beyond)
         self._details = RowCursor(map(Packed._make, rows))
 
     @property
@@ -170,8 +173,15 @@ class DatabaseLog:
         """The stream's rows of table batch."""
         return map(
             BatchRow._make,
-            self._pages.by_index(_BATCHES, min(self._last, _LAST - 1) + 1, _BATCHES_AT_ONCE),
+            self._pages.by_index(
+                _BATCHES, min(self._last, _LAST - 1) + 1, _BATCHES_AT_ONCE, self._begin
+            ),
         )
+
+    def has_position(self, position: int) -> bool:
+        """Whether the database has a batch at or before a position."""
+        query = "SELECT FROM eventsched_log.batch WHERE stream = %s AND first <= %s LIMIT 1"
+        return bool(self._pages.rows(query, position))
 
     def details(self, end: int) -> list[Packed]:
         """See Log."""

@@ -1,0 +1,63 @@
+"""A log whose older part is in an archive, and whose newer part is in a database."""
+
+from collections.abc import Iterator
+
+from eventsched.domain.records.verdicts import Detail
+from eventsched.eventlog import vectors
+from eventsched.eventlog.archive.archive_log import ArchiveLog
+from eventsched.eventlog.archive.joins import require_join
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.port import StoredRecord, expand_deltas
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.stored_batch import StoredBatch
+
+_DETAIL = "SELECT base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :position"
+
+
+class JoinedLog:
+    """A stream's log: what the archive holds from the archive, what comes after from the
+    database."""
+
+    def __init__(self, archive: ArchiveLog, reader: Reader) -> None:
+        """Raises InputError if the database does not go on where the archive ends."""
+        self._archive, self._reader = archive, reader
+        self._border = archive.head.next
+        require_join(reader, archive.head, str(archive.folder))
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._archive.stream
+
+    @property
+    def head(self) -> Head:
+        """The stream's committed head."""
+        return self._reader.head
+
+    def batches(self, first: int = 0) -> Iterator[StoredBatch]:
+        """The batch that holds position ``first`` and all later ones, in order, up to the head at
+        the time when the database is first read."""
+        if first < self._border:
+            yield from self._archive.batches(first)
+        for batch in self._reader.batches(max(first, self._border)):
+            if batch.first >= self._border:
+                yield batch
+
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
+        """The records from position ``first`` on, in order."""
+        for batch in self.batches(first):
+            for record in batch.records:
+                if record.position >= first:
+                    yield record
+
+    def detail(self, position: int) -> Detail | None:
+        """The vectors of a decision, with deltas expanded; None if there are none or they were
+        thinned."""
+        return expand_deltas(position, self._stored_detail)
+
+    def _stored_detail(self, position: int) -> Detail | None:
+        if position < self._border:
+            return self._archive.stored_detail(position)
+        for row in self._reader.rows(_DETAIL, position=position):
+            return vectors.unpack(bytes(row["body"]), row["base"])
+        return None
