@@ -102,6 +102,24 @@ def test_tables_are_measured(capsys: Capture, address: str) -> None:
     assert answer["bytes_per_decision"] == round(total / decisions, 1)
 
 
+def test_a_partitioned_table_is_one(capsys: Capture, live: str) -> None:
+    with psycopg.connect(live, autocommit=True) as connection:
+        connection.execute("SET search_path = eventsched_log")
+        connection.execute("CREATE TABLE whole (n integer PRIMARY KEY) PARTITION BY RANGE (n)")
+        for first, after in ((0, 10), (10, 20)):
+            bounds = f"FROM ({first}) TO ({after})"
+            part = f"CREATE TABLE part{first} PARTITION OF whole FOR VALUES {bounds}"
+            connection.execute(part.encode())
+        connection.execute("INSERT INTO whole SELECT generate_series(5, 14)")
+        connection.execute("GRANT SELECT ON whole TO eventsched_reader")
+    tables = {each["table"]: each for each in stats(capsys, live)["tables"]}
+    parts = "pg_total_relation_size('eventsched_log.part0')"
+    parts += " + pg_total_relation_size('eventsched_log.part10')"
+    assert tables["whole"]["rows"] == 10
+    assert tables["whole"]["bytes"] == scalar(live, f"SELECT {parts}")
+    assert tables.keys().isdisjoint({"part0", "part10"})
+
+
 def test_rows_of_large_tables_are_estimated(
     capsys: Capture, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
