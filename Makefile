@@ -24,7 +24,7 @@ define install
 endef
 
 $(READY): pyproject.toml
-	$(call install,dev,510 MB)
+	$(call install,dev,750 MB)
 	@touch $(DEMO_READY) $@
 
 $(DEMO_READY): pyproject.toml

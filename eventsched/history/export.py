@@ -41,7 +41,10 @@ def export_log(log: Log, file: Path) -> int:
 
 
 def _write_atomically(log: Log, file: Path) -> None:
-    """Writes a temporary file in the same folder, and renames it."""
+    """Writes a temporary file in the same folder, and renames it. Raises InputError if the name is
+    that of a device or a pipe, which the new file would replace."""
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise InputError(str(file), "is not a regular file", "name a file in a folder you own")
     temporary = file.with_name(f".{file.name}.part")
     try:
         _write(log, temporary, is_compressed=file.suffix == ".gz")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import date
 from pathlib import Path
@@ -17,6 +18,8 @@ from eventsched.eventlog.archive.archive_log import ArchiveLog
 from eventsched.eventlog.archive.archive_manifest import BATCHES, DECISIONS, DETAILS, day_file
 from eventsched.eventlog.archive.joined_log import JoinedLog
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.verify.archives.verified_archive import verify_archive
+from eventsched.history.verify.verified_checkpoints import Checkpoint
 from tests.databases import Server, migrate
 from tests.postgres.archives import (
     DAYS,
@@ -30,7 +33,16 @@ from tests.postgres.archives import (
     write,
 )
 from tests.postgres.histories import TIGHT, simulated
+from tests.postgres.tampered_logs import TamperedLog
 from tests.postgres.test_archive_refusals import changed, rewritten
+
+OUT = "out.jsonl"
+"""What is exported, in a folder of the test."""
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture
@@ -139,7 +151,7 @@ def refused(capsys: Any, *words: str) -> str:
     return str(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("words", [("replay",), ("explain", "x"), ("log", "export", "/dev/null")])
+@pytest.mark.parametrize("words", [("replay",), ("explain", "x"), ("log", "export", OUT)])
 def test_a_file_that_was_altered(
     own_archive: Path, words: tuple[str, ...], tmp_path: Path, capsys: Any
 ) -> None:
@@ -182,7 +194,7 @@ def test_verify_finds_an_altered_batch(
     assert f"{path}: position " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [("replay",), ("explain", "x"), ("log", "export", "/dev/null")])
+@pytest.mark.parametrize("words", [("replay",), ("explain", "x"), ("log", "export", OUT)])
 def test_a_database_with_another_log(
     half: Path, one_server: Server, words: tuple[str, ...], capsys: Any
 ) -> None:
@@ -226,3 +238,64 @@ def test_which_stream(own_archive: Path, tmp_path: Path, capsys: Any) -> None:
     words = ("replay", "--from-archive", str(own_archive), "--stream")
     assert f"is of stream {STREAM}, not other" in refused(capsys, *words, "other")
     assert "records applied" in printed(capsys, *words, STREAM)
+
+
+@pytest.fixture
+def pruned(half: Path, database: str, capsys: Any) -> Iterator[tuple[Path, str, TamperedLog]]:
+    """An archive of two days, and its database, from which these days were deleted."""
+    shutil.rmtree(half / OWN)
+    simulated(database)
+    spread(database, TIGHT, STREAM)
+    archived(database, STREAM, half, before=date(2024, 2, 29))
+    with closing(TamperedLog(database)) as log:
+        delete(log, held(half, STREAM)[-1].next)
+        yield half, database, log
+
+
+def delete(log: TamperedLog, end: int) -> None:
+    """Deletes what the stream has before a position."""
+    number = f"(SELECT id FROM stream WHERE name = '{STREAM}')"
+    log.run(f"DELETE FROM batch WHERE first < {end} AND stream = {number}")
+    log.run(f"DELETE FROM detail WHERE seq < {end} AND stream = {number}")
+
+
+def test_a_database_that_has_only_what_is_newer(
+    pruned: tuple[Path, str, TamperedLog], tmp_path: Path, capsys: Any
+) -> None:
+    """All commands go on as before, and so does archiving."""
+    folder, url, _ = pruned
+    joined = ("--from-archive", str(folder), "--database", url)
+    told = json.loads(printed(capsys, "replay", "--verify", "-o", "json", *joined))
+    assert told["verified"]
+    told = json.loads(printed(capsys, "verify", "-o", "json", *joined))
+    assert told["ok"]
+    assert told["streams"][0]["records"] == Reader(url, STREAM).head.next
+    assert json.loads(printed(capsys, "explain", "default/pod-000003", "-o", "json", *joined))
+    printed(capsys, "log", "export", str(tmp_path / "joined"), *joined)
+    archived(url, STREAM, folder)
+    whole = ("--from-archive", str(folder))
+    printed(capsys, "log", "export", str(tmp_path / "whole"), *whole)
+    assert (tmp_path / "joined").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert [each.day for each in held(folder, STREAM)] == DAYS
+
+
+def test_positions_that_are_nowhere(pruned: tuple[Path, str, TamperedLog], capsys: Any) -> None:
+    folder, url, log = pruned
+    end = held(folder, STREAM)[-1].next
+    delete(log, end + 50)
+    joined = ("--from-archive", str(folder), "--database", url)
+    assert "the positions between are in neither; restore" in refused(capsys, "replay", *joined)
+    assert "expected" in refused(capsys, "log", "export", OUT, *joined)
+    assert main(["verify", *joined]) == 1
+    assert f"expected {end}" in capsys.readouterr().out
+    with pytest.raises(InputError, match="the positions between are in neither"):
+        archived(url, STREAM, folder)
+
+
+def test_verify_with_a_checkpoint(whole_archive: Path, half: Path) -> None:
+    """It shows that the last files were taken away."""
+    head = ArchiveLog(whole_archive).head
+    signed = Checkpoint(STREAM, head.next, head.hash.hex(), "2024-03-02T00:00:00Z", "key")
+    assert verify_archive(whole_archive, STREAM, checkpoints=[signed]).problems == []
+    [problem] = verify_archive(half, STREAM, checkpoints=[signed]).problems
+    assert problem.text.startswith("the log ends at")

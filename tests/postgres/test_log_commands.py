@@ -211,6 +211,16 @@ def test_an_export_is_a_log(
     )
 
 
+def test_an_export_does_not_replace_a_device_or_a_pipe(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert main(["log", "export", str(pipe), "--database", address, "--stream", ODD]) == 2
+    assert f"{pipe}: is not a regular file; name a file" in capsys.readouterr().err
+    assert pipe.is_fifo()
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
