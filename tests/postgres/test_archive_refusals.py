@@ -1,5 +1,6 @@
 """Archives that ``eventsched db archive`` does not continue, and files that are not read."""
 
+import json
 import shutil
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventsched.domain.errors import InputError, InUseError
-from eventsched.eventlog.archive.archive_folder import manifests, verify_day
+from eventsched.eventlog.archive.archive_folder import held, manifests, verify_day
+from eventsched.eventlog.archive.archive_log import ArchiveLog
 from eventsched.eventlog.archive.archive_manifest import BATCHES, DECISIONS, DETAILS, KEY, day_file
 from eventsched.eventlog.archive.archiver import archive
 from eventsched.eventlog.postgres.reader import Reader
@@ -160,3 +162,25 @@ def test_another_process_archives(four_days: str, tmp_path: Path) -> None:
         with pytest.raises(InUseError, match="another process archives into it"):
             archived(four_days, STREAM, tmp_path)
         assert [each.day for each in running] == DAYS[1:]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("day", "yesterday"), ("before", "xyz"), ("after", "00"), ("next", 0)]
+)
+def test_an_altered_manifest(own_archive: Path, field: str, value: Any) -> None:
+    path = day_file(own_archive / OWN, DAYS[1], BATCHES)
+    fields = {**json.loads(pq.read_metadata(path).metadata[KEY]), field: value}
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({KEY: json.dumps(fields)}), path)
+    with pytest.raises(InputError, match="has an altered manifest"):
+        held(own_archive, STREAM)
+
+
+def test_a_file_without_statistics(own_archive: Path) -> None:
+    """Which say where to look for a position."""
+    path = day_file(own_archive / OWN, DAYS[1], BATCHES)
+    metadata = {KEY: pq.read_metadata(path).metadata[KEY]}
+    table = pq.read_table(path).replace_schema_metadata(metadata)
+    pq.write_table(table, path, write_statistics=False)
+    with pytest.raises(InputError, match="is damaged"):
+        list(ArchiveLog(own_archive).read())

@@ -54,8 +54,14 @@ def decoded(text: bytes | None, path: Path) -> Manifest:
         if number != FORMAT:
             problem = f"has format {number}, and this version reads format {FORMAT}"
             raise InputError(str(path), problem, "read it with the version that wrote it")
-        return msgspec.json.decode(text, type=Manifest)
-    except msgspec.MsgspecError as problem:
+        manifest = msgspec.json.decode(text, type=Manifest)
+        date.fromisoformat(manifest.day)
+        if not len(bytes.fromhex(manifest.before)) == len(bytes.fromhex(manifest.after)) == 32:
+            raise ValueError("a hash has not 32 bytes")
+        return manifest
+    except InputError:
+        raise
+    except ValueError as problem:
         raise InputError(str(path), f"has an altered manifest ({problem})", RESTORE) from problem
 
 

@@ -144,7 +144,16 @@ def opened(path: Path) -> Iterator[Any]:
     except PermissionError as problem:
         reason = f"cannot be read: {problem.strerror}"
         raise InputError(str(path), reason, "let this user read it") from problem
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as problem:
+    except InputError:
+        raise
+    except (
+        OSError,
+        pa.ArrowException,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+    ) as problem:
         # An altered page fails its checksum; other bytes have no form that can be decoded.
         reason = " ".join(str(problem).split())
         raise InputError(str(path), f"is damaged ({reason})", RESTORE) from problem
@@ -164,7 +173,7 @@ def row_group_starts(path: Path) -> list[int]:
     """The first position in each row group. Raises InputError."""
     with opened(path) as file:
         names = file.schema_arrow.names
-        column = next(index for index, name in enumerate(names) if name in ("first", "seq"))
+        column = names.index("first" if "first" in names else "seq")
         metadata = file.metadata
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         return [int(group.column(column).statistics.min) for group in groups]

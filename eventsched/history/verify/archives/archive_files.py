@@ -161,7 +161,7 @@ def _day(path: Path, stream: str) -> _Day:
     try:
         metadata = pq.read_metadata(path).metadata or {}
         text = metadata[b"eventsched"]
-    except (*_UNREADABLE, KeyError) as problem:
+    except (*_UNREADABLE, *_MISSHAPEN) as problem:
         raise DamagedError(str(path), f"is not a file of an archive ({problem!r})") from problem
     try:
         fields = json.loads(text)
