@@ -22,7 +22,7 @@ CHAIN = "EVENTSCHED-TEST"
 @pytest.fixture(scope="module")
 def replicas(cluster: RealCluster, postgres: PostgresPod) -> Iterator[Installation]:
     """The overlay ``replicas``, ready."""
-    with overlay(cluster, "replicas", postgres.make_database("monitored")):
+    with overlay(cluster, "replicas", postgres.make_database("filtered")):
         installed = Installation(cluster)
         installed.wait_ready(2)
         yield installed
