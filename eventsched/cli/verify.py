@@ -208,6 +208,7 @@ def _as_text(result: Result) -> str:
             f"stream {result.stream}: {counted(result.records, 'record')} in "
             f"{counted(result.batches, 'batch')} and {counted(result.decisions, 'decision')}"
             f"{thinned} are what was written; checked in {result.seconds:.2f} s"
+            f"{_proof(result)}"
         )
     lines = [
         f"stream {result.stream}: "
@@ -217,7 +218,22 @@ def _as_text(result: Result) -> str:
     ]
     if not result.is_whole:
         lines.append(f"stream {result.stream}: only the first {MOST_PROBLEMS} problems are shown")
-    return "\n".join(lines)
+    return "\n".join(lines) + _proof(result)
+
+
+def _proof(result: Result) -> str:
+    """A line that says which records a checkpoint proves, and what speaks for the others; "" if no
+    checkpoint of the stream agrees with it."""
+    if result.proved_by is None:
+        return ""
+    stream, position, _, at, key = result.proved_by
+    later = 0 if result.problems else result.records - position
+    others = f"; the hash chain alone speaks for {counted(later, 'later record')}" if later else ""
+    when = f" of {at}" if at else ""
+    return (
+        f"\nstream {stream}: the checkpoint{when} (key {key}) proves the records before "
+        f"{position}{others}"
+    )
 
 
 def _lacking(result: Result) -> str:
@@ -241,6 +257,7 @@ def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
             "first": result.first.position if result.first else None,
             "problems": [problem._asdict() for problem in result.problems],
             "whole": result.is_whole,
+            "proved_by": result.proved_by._asdict() if result.proved_by else None,
             "seconds": round(result.seconds, 3),
         }
         for result in results

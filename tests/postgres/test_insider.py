@@ -13,12 +13,15 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.domain.errors import UnavailableError
+from eventsched.eventlog.chain import Head
+from eventsched.eventlog.checkpoints import Signer
 from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError
 from eventsched.eventlog.postgres.grants import grant
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.thinning import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
+from eventsched.eventlog.signing_keys import key_id, raw, read_public_key
 from eventsched.history.verify.verification import verify_database
 from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_schema import differences
@@ -145,6 +148,37 @@ def test_what_hangs_together_is_not_what_was_signed(
     capsys.readouterr()
     assert anchored.verify() == 1
     assert said in capsys.readouterr().out
+
+
+def test_which_records_a_checkpoint_proves(anchored: Anchored, capsys: Capture) -> None:
+    """Those before the newest checkpoint that agrees; an insider may have rewritten later ones, as
+    long as none of the checkpoints is after them."""
+    seq = anchored.log.decision("outcome = 'scheduled'", 30)
+    [[begin]] = anchored.log.rows(f"SELECT max(first) FROM batch WHERE first <= {seq}")
+    [[end]] = anchored.log.rows("SELECT next FROM head")
+    [[before]] = anchored.log.rows(f"SELECT hash FROM batch WHERE first + count = {begin}")
+    whole, signer = anchored.file.read_text(), Signer.read(anchored.private, "--key")
+    early = signer.sign("simulation", Head(begin, before), 0)
+    key = key_id(raw(read_public_key(anchored.public)))
+    proved = f"1970-01-01T00:00:00Z (key {key}) proves the records before {begin}"
+
+    def verified(text: str, code: int) -> list[str]:
+        anchored.file.write_text(text)
+        capsys.readouterr()
+        assert anchored.verify() == code
+        return capsys.readouterr().out.splitlines()
+
+    assert verified(early + whole, 0)[-1].endswith(f"proves the records before {end}")
+    rewritten(anchored.log)
+    assert verified(early, 0)[-1].endswith(
+        f"{proved}; the hash chain alone speaks for {end - begin} later records"
+    )
+    assert verified(early + whole, 1)[-1].endswith(proved)
+    assert "proves" not in "".join(verified(whole, 1))
+    anchored.file.write_text(early)
+    assert anchored.verify("-o", "json") == 0
+    [stream] = json.loads(capsys.readouterr().out)["streams"]
+    assert (stream["proved_by"]["position"], stream["proved_by"]["key"]) == (begin, key)
 
 
 def test_checkpoints_that_are_none(anchored: Anchored, capsys: Capture) -> None:

@@ -51,7 +51,9 @@ class Problem(NamedTuple):
 class Result:
     """The result for one stream. ``problems`` are in order of position. ``details`` counts the
     decisions whose vectors were checked, ``thinned`` those whose vectors are missing, and
-    ``thinned_meanwhile`` those among them whose vectors were deleted during verification."""
+    ``thinned_meanwhile`` those among them whose vectors were deleted during verification.
+    ``proved_by`` is the newest checkpoint before the first problem: the records before its position
+    are those that were signed; the hash chain alone speaks for later ones."""
 
     stream: str
     records: int = 0
@@ -61,6 +63,7 @@ class Result:
     thinned: int = 0
     thinned_meanwhile: int = 0
     problems: list[Problem] = field(default_factory=list)
+    proved_by: Checkpoint | None = None
     seconds: float = 0.0
 
     @property
@@ -126,6 +129,7 @@ def verify(log: Log, *, thinned: bool = False, checkpoints: Collection[Checkpoin
         check.run()
     result = check.result
     result.problems = sorted(result.problems, key=attrgetter("position"))[:MOST_PROBLEMS]
+    result.proved_by = check.newest_checkpoint
     result.seconds = time.perf_counter() - started
     return result
 
@@ -228,6 +232,14 @@ class _Verification:
             return
         self._check_end()
         self._flush()
+
+    @property
+    def newest_checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint that agrees with the chain and lies before every problem."""
+        positions = (problem.position for problem in self.result.problems)
+        sound = min((at for at in positions if at is not None), default=self._chain.next)
+        agreeing = (found for found in self._checkpoints.matched if found.position <= sound)
+        return max(agreeing, key=attrgetter("position"), default=None)
 
     def _report(self, position: int, text: str) -> None:
         self._in_batch.append(Problem(position, text))
