@@ -121,6 +121,16 @@ def _version(ask: Ask) -> int:
     return int(ask("SHOW server_version_num")[0][0]) // 10_000
 
 
+@pytest.mark.parametrize(
+    "view", ["decisions", "queue_moves", "queue_stays", "bindings", "reservations", "refusals"]
+)
+def test_times_are_computed_in_place(ask: Ask, view: str) -> None:
+    """A call of a function for each row would be most of the time of a question about them all."""
+    plan = "\n".join(line for (line,) in ask(f"EXPLAIN VERBOSE SELECT * FROM {view}"))
+    assert " * '00:00:00.000001'::interval" in plan, plan
+    assert 'eventsched_log."time"' not in plan, plan
+
+
 def test_hashes_stay_beside_their_batch(ask: Ask) -> None:
     """Out of line each would cost some pages to read."""
     query = (
