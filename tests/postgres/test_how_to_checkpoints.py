@@ -22,7 +22,7 @@ def test_the_commands(database: str, tmp_path: Path) -> None:
     words = ["simulate", "--generate", "nodes=3,pods=9", "--stream", STREAM]
     assert main([*words, "--database", database]) == 0
     page = Page(PAGE, tmp_path, {"DATABASE_URL": database})
-    assert page.run() == 6
+    assert page.run() == 8
     assert stat.S_IMODE((tmp_path / "checkpoint.pem").stat().st_mode) == 0o600
     assert (tmp_path / "checkpoints").read_text().count(f"— eventsched/{STREAM}") == 2
 
