@@ -259,6 +259,10 @@ _HARMLESS_BRACKETS = 10_000
 """A text with fewer brackets cannot exhaust the stack in flow style."""
 _LONG_PREFIX = re.compile(r"^[ \t?:-]{2500}", re.MULTILINE)
 """The beginning of a line that may open thousands of levels in block style."""
+_TOO_DEEP = "is nested too deeply", "check that it is a Kubernetes manifest"
+"""Problem and remedy."""
+_NESTING = "maximum nesting depth"
+"""In the error of a libyaml that has a limit of its own, as with PyYAML 6.0.4."""
 _OPENING = (yaml.SequenceStartEvent, yaml.MappingStartEvent)
 _CLOSING = (yaml.SequenceEndEvent, yaml.MappingEndEvent)
 
@@ -290,9 +294,7 @@ def _documents(text: str, file: str) -> list[Any]:
     except yaml.YAMLError as error:
         raise _yaml_error(error, text, file) from error
     except RecursionError as error:
-        raise InputError(
-            file, "is nested too deeply", "check that it is a Kubernetes manifest"
-        ) from error
+        raise InputError(file, *_TOO_DEEP) from error
     # PyYAML raises these if a value does not fit its explicit tag, as in "!!bool x".
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise InputError(
@@ -313,6 +315,8 @@ def _yaml_error(error: yaml.YAMLError, text: str, file: str) -> InputError:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         problem = error.problem or "syntax error"
+        if _NESTING in problem:
+            return InputError(f"{file}: line {line}", *_TOO_DEEP)
     else:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         problem = str(getattr(error, "reason", error))
