@@ -8,11 +8,11 @@ from sqlalchemy import Connection, create_engine, text
 
 from eventsched.eventlog.addresses import sqlalchemy_url
 from eventsched.eventlog.schema import revisions
-from eventsched.eventlog.schema.log_tables import SCHEMA, metadata
+from eventsched.eventlog.schema.log_tables import SCHEMA, is_included, metadata
 
 
 def _is_included(name: str | None, kind: str, _parents: object) -> bool:
-    return kind != "schema" or name == SCHEMA
+    return is_included(name, kind)
 
 
 def _run(connection: Connection) -> None:

@@ -31,6 +31,7 @@ import pytest
 from psycopg import sql
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.records import verdicts
 from eventsched.eventlog.embedded import programs, shared_memory
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from tests.waiting import until
@@ -317,3 +318,13 @@ def each_database(each_server: Server) -> Iterator[str]:
 
 if __name__ == "__main__":
     _guard(Path(sys.argv[1]))
+
+
+def make_partitions_small(url: str, records: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the new partitions of a database hold so few records, and no vector build on one of
+    another partition."""
+    monkeypatch.setattr(verdicts, "DELTA_BLOCK", records)
+    with psycopg.connect(url, autocommit=True) as admin:
+        name = admin.info.dbname
+        setting = f'ALTER DATABASE "{name}" SET eventsched.partition_records = {records}'
+        admin.execute(setting.encode())

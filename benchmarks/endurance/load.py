@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import generated
 from eventsched.cluster.sources.load import Source
+from eventsched.domain.records.verdicts import DELTA_BLOCK
 from eventsched.domain.units import SECOND
 from eventsched.process.settings import RetentionSettings
 
@@ -16,11 +17,13 @@ _RETENTION = RetentionSettings(detail="168h")
 @dataclass(frozen=True)
 class Year:
     """A year of a cluster of ``nodes`` nodes in which ``pods`` pods arrive, and what is kept of
-    its log (``retention`` of EventschedConfiguration, in simulated time)."""
+    its log (``retention`` of EventschedConfiguration, in simulated time). A partition of the log
+    holds ``partition_records`` records: some days."""
 
     nodes: int = 1_000
     pods: int = 1_000_000
     retention: RetentionSettings = _RETENTION
+    partition_records: int = DELTA_BLOCK
 
     @property
     def load(self) -> generated.Load:

@@ -5,10 +5,13 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
+from psycopg import sql
+
 from benchmarks.endurance import samples
 from benchmarks.endurance.load import DAY, Year
 from benchmarks.endurance.samples import STREAM, Sample
-from eventsched.eventlog.postgres.thinning import thin
+from eventsched.eventlog.postgres.housekeeping import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.process.settings import seconds
 from eventsched.runtime import gc_tuning
@@ -22,6 +25,7 @@ def run(
 ) -> list[Sample]:
     """Runs up to the end of day ``days``, from where the log in the database ends. ``path`` is the
     file of the samples; ``report`` is called with each new one. Returns all samples."""
+    _set_partition_size(address, year)
     taken = samples.read(path)
     process = taken[-1].process + 1 if taken else 1
     with closing(PostgresEventLog(address, STREAM, holder="endurance")) as log:
@@ -37,6 +41,13 @@ def run(
             report(sample)
             _retain(address, year, taken)
     return taken
+
+
+def _set_partition_size(address: str, year: Year) -> None:
+    with psycopg.connect(address, autocommit=True) as connection:
+        setting = "ALTER DATABASE {} SET eventsched.partition_records = {}"
+        name, size = sql.Identifier(connection.info.dbname), sql.Literal(year.partition_records)
+        connection.execute(sql.SQL(setting).format(name, size))
 
 
 def _day(simulation: Simulation, address: str, year: Year, day: int, process: int) -> Sample:

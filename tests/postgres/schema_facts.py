@@ -32,6 +32,10 @@ def made() -> dict[str, Any]:
             server.fresh(migrate) as url,
             psycopg.connect(url, autocommit=True) as connection,
         ):
+            connection.execute("SELECT eventsched_log.acquire('s', gen_random_uuid(), '', '')")
+            connection.execute("SET ROLE eventsched_owner")  # as append(), which is its function
+            connection.execute("SELECT eventsched_log.extend_partitions(1, 1)")
+            connection.execute("RESET ROLE")
             found.update(facts(connection))
     return {"revision": migrations.newest(), "facts": dict(sorted(found.items()))}
 

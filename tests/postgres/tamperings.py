@@ -64,9 +64,9 @@ def two_batches_swapped(log: TamperedLog) -> tuple[int, str]:
     one = log.batch(100)
     other = log.batch(one.end)
     log.run(
-        f"UPDATE batch SET first = -1 WHERE first = {one.first};"
+        f"UPDATE batch SET first = 999999 WHERE first = {one.first};"
         f"UPDATE batch SET first = {one.first} WHERE first = {other.first};"
-        f"UPDATE batch SET first = {one.first + other.count} WHERE first = -1"
+        f"UPDATE batch SET first = {one.first + other.count} WHERE first = 999999"
     )
     return one.first, "hash of the batch"
 
@@ -374,9 +374,9 @@ def two_details_swapped(log: TamperedLog) -> tuple[int, str]:
     query = "SELECT seq FROM detail WHERE base IS NULL ORDER BY seq LIMIT 2"
     (one,), (other,) = log.rows(query)
     log.run(
-        f"UPDATE detail SET seq = -1 WHERE seq = {one};"
+        f"UPDATE detail SET seq = 999999 WHERE seq = {one};"
         f"UPDATE detail SET seq = {one} WHERE seq = {other};"
-        f"UPDATE detail SET seq = {other} WHERE seq = -1"
+        f"UPDATE detail SET seq = {other} WHERE seq = 999999"
     )
     return one, "the vectors have digest"
 

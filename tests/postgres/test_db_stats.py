@@ -88,8 +88,9 @@ def test_streams_are_counted(capsys: Capture, address: str) -> None:
 def test_tables_are_measured(capsys: Capture, address: str) -> None:
     """Each table of the schema; together they are what Postgres says the schema has."""
     answer = stats(capsys, address)
-    query = "SELECT {} FROM pg_class WHERE relnamespace = 'eventsched_log'::regnamespace AND relkind = 'r'"  # noqa: E501
-    assert len(answer["tables"]) == scalar(address, query.format("count(*)"))
+    query = "SELECT {} FROM pg_class WHERE relnamespace = 'eventsched_log'::regnamespace AND relkind IN ('r', 'p')"  # noqa: E501
+    tables = scalar(address, f"{query} AND NOT relispartition".format("count(*)"))
+    assert len(answer["tables"]) == tables
     total = scalar(address, query.format("sum(pg_total_relation_size(oid))::bigint"))
     assert answer["bytes"] == sum(each["bytes"] for each in answer["tables"]) == total
     assert answer["database_bytes"] > total
@@ -132,7 +133,8 @@ def test_rows_of_large_tables_are_estimated(
     for before, after in zip(exact["tables"], estimated["tables"], strict=True):
         if before["rows"]:
             assert after["rows_are_estimated"], after
-            assert after["rows"] == before["rows"], after
+            # The planner takes each partition, of two here, for one row at least.
+            assert before["rows"] <= after["rows"] <= before["rows"] + 2, after
     batches = [each["batches"] for each in exact["streams"]]
     assert [each["batches"] for each in estimated["streams"]] == batches
     assert all(each["batches_are_estimated"] for each in estimated["streams"])

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import msgspec
 import psycopg
+import pytest
 
 from benchmarks.endurance import chart, samples, verdict, year
 from benchmarks.endurance.load import Year
 from benchmarks.endurance.samples import STREAM, Sample
+from eventsched.domain.records import verdicts
 from eventsched.eventlog.postgres.reader import Reader
 
 SMALL = Year(nodes=10, pods=3_650)
@@ -39,9 +41,14 @@ def test_a_run_is_continued_where_it_ended(database: str, tmp_path: Path) -> Non
     assert len(after) > len(before)
 
 
-def test_vectors_go_after_their_retention(database: str, tmp_path: Path) -> None:
+def test_vectors_go_after_their_retention(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdicts, "DELTA_BLOCK", 16)
     kept = msgspec.structs.replace(SMALL.retention, detail="24h")
-    year.run(database, Year(10, 3_650, kept), 3, tmp_path / "samples.jsonl", lambda sample: None)
+    year.run(
+        database, Year(10, 3_650, kept, 16), 3, tmp_path / "samples.jsonl", lambda sample: None
+    )
     with psycopg.connect(database) as connection:
         [(decided, with_vectors)] = connection.execute(
             "SELECT count(*), count(t.seq) FROM eventsched_log.decision d"

@@ -17,8 +17,8 @@ from eventsched.eventlog.chain import Head
 from eventsched.eventlog.checkpoints import Signer
 from eventsched.eventlog.log_errors import DatabaseRefusedError, FencedError
 from eventsched.eventlog.postgres.grants import grant
+from eventsched.eventlog.postgres.housekeeping import thin
 from eventsched.eventlog.postgres.session import Session
-from eventsched.eventlog.postgres.thinning import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from eventsched.eventlog.signing_keys import key_id, raw, read_public_key

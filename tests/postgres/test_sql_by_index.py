@@ -60,13 +60,14 @@ def test_events_between(ask: Ask, stream: str) -> None:
 
 def test_events_between_reads_by_index(ask: Ask) -> None:
     """Also for a position that another row names."""
-    ask("SET enable_seqscan = off")  # small tables are read whole else
+    for method in ("seqscan", "bitmapscan", "hashjoin"):  # cheaper for small tables
+        ask(f"SET enable_{method} = off")
     for query in (
         f"SELECT * FROM events_between('{TIGHT}', 40, 41)",
         "SELECT e.kind FROM decisions d, events_between(d.stream, d.seq, d.seq) e",
     ):
         plan = "\n".join(line for (line,) in ask(f"EXPLAIN {query}"))
-        assert "Index Scan using batch_pkey on batch b" in plan, plan
+        assert "Index Scan using batch_1_0_pkey on batch_1_0 b" in plan, plan
         assert "first <= " in plan, plan
         assert "first >= " in plan, plan
 

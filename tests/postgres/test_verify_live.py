@@ -12,11 +12,12 @@ from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.port import Batch, StoredRecord
-from eventsched.eventlog.postgres.thinning import thin
+from eventsched.eventlog.postgres.housekeeping import thin
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.verify import verification, verified_database, verified_vectors
 from eventsched.history.verify.verification import Result, verify_database
 from tests.builders import make_pod
+from tests.databases import make_partitions_small
 from tests.postgres.histories import TIGHT, simulated
 from tests.postgres.simulations import small_batches
 
@@ -25,7 +26,8 @@ Hook = Callable[[int], None]
 
 @pytest.fixture
 def log(database: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a database with a log of many small pages."""
+    """The URL of a database with a log of many small pages and partitions."""
+    make_partitions_small(database, 16, monkeypatch)
     with small_batches():
         simulated(database)
     monkeypatch.setattr(verified_database, "_ROWS_AT_ONCE", 10)
@@ -62,7 +64,7 @@ def append(url: str) -> None:
 
 
 def thin_all(url: str) -> int:
-    """Deletes all vectors; how many."""
+    """Deletes all vectors except those of the last partition; how many."""
     return thin(url, TIGHT, -3600, time.time_ns() // 1_000)
 
 
@@ -106,7 +108,7 @@ def test_thinning_during_verification_is_counted_and_no_problem(
 
     result = verified(monkeypatch, log, thinning)
     assert result.problems == []
-    assert deleted[0] == result.details + result.thinned
+    assert 0 < deleted[0] <= result.details + result.thinned
     assert result.thinned == result.thinned_meanwhile > 0
     assert result.details > 0
 

@@ -144,6 +144,16 @@ class DeltaPart(NamedTuple):
     values: Vector
 
 
+DELTA_BLOCK = 65_536
+"""The number of positions in a block of the log. A delta and the vectors that it builds on are in
+the same block, so that a log can drop old blocks of vectors."""
+
+
+def may_build_on(base: int, position: int) -> bool:
+    """Whether the vectors at ``position`` may be a delta to those at ``base``."""
+    return base // DELTA_BLOCK == position // DELTA_BLOCK
+
+
 class Detail(msgspec.Struct, frozen=True):
     """The vectors of one decision.
 

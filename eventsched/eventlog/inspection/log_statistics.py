@@ -51,7 +51,8 @@ WITH part AS (
            CASE c.reltoastrelid WHEN 0 THEN 0 ELSE pg_total_relation_size(c.reltoastrelid) END
                AS toast,
            pg_table_size(c.oid) AS heap_and_toast, pg_indexes_size(c.oid) AS indexes
-    FROM pg_class c WHERE c.relnamespace = 'eventsched_log'::regnamespace AND c.relkind = 'r'
+    FROM pg_class c
+    WHERE c.relnamespace = 'eventsched_log'::regnamespace AND c.relkind IN ('r', 'p')
 )
 SELECT c.relname::text, sum(p.main)::bigint, sum(p.heap_and_toast - p.toast)::bigint,
        sum(p.toast)::bigint, sum(p.indexes)::bigint

@@ -1,6 +1,7 @@
 """The tables of schema eventsched_log for SQLAlchemy. The migrations define them in SQL; ``alembic
 check`` compares a migrated database with these definitions. Queries do not use them."""
 
+import re
 from typing import Any
 
 from sqlalchemy import (
@@ -70,6 +71,14 @@ stream = Table(
 head = Table(
     "head", metadata, _big("next"), _big("renewals"), _stream(), _int("epoch"),
     Column("token", Uuid, nullable=False), _hash(), _text("holder"),
+    *(Column(name, BigInteger, nullable=False, server_default=text("0"))
+      for name in ("partition_first", "partition_next")),
+)  # fmt: skip
+
+partition = Table(
+    "partition", metadata, _big("first", key=True), _big("next"), _big("base", nullable=True),
+    Column("made_at", DateTime(timezone=True), nullable=False, server_default=_NOW), _stream(),
+    Column("has_vectors", Boolean, nullable=False, server_default=text("true")),
 )  # fmt: skip
 
 epoch = Table(
@@ -290,6 +299,7 @@ stream_grant = Table(
 _COMMENTS = {
     "stream": "One row a stream: the log of one scheduler identity",
     "head": "Fence, sequencer and chain head of a stream",
+    "partition": "The partitions of the tables by position: ranges of positions of a stream",
     "epoch": "Who wrote when: one row for each time a writer took over",
     "batch": "The log: records that were committed together, as "
     "[[time in µs, cause, version, record], …]",
@@ -313,14 +323,27 @@ _COMMENTS = {
     "request": "What people ask of the scheduler of a stream; no part of the log",
     "stream_grant": "Which login roles may write which streams; none: every writer every stream",
     "request.seq": "Position of the record that answers it; null while there is none",
+    "partition.base": (
+        "The first vector of an earlier partition that a vector of this one builds on"
+    ),
+    "head.partition_next": "The end of the partition that holds the last record",
     "batch.first": "Position of the first record",
     "batch.mark": "How far the writer had read its sources",
     "batch.hash": "sha256 over this batch and the one before",
 }
 """The comments that the migrations set on tables and columns (migrations/sql: 0001_comments,
-0002_requests, 0010_rows)."""
+0002_requests, 0010_rows, 0012_partitions)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")
     _target = metadata.tables[f"{SCHEMA}.{_table}"]
     (_target.c[_column] if _column else _target).comment = _comment
+
+_PARTITION = re.compile(r"_\d+_\d+$")
+
+
+def is_included(name: str | None, kind: str) -> bool:
+    """Whether ``alembic check`` compares a schema or table: partitions are made at run time."""
+    if kind == "schema":
+        return name == SCHEMA
+    return kind != "table" or name is None or _PARTITION.search(name) is None

@@ -91,12 +91,12 @@ def drift(address: str) -> list[Any]:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
-    from eventsched.eventlog.schema.log_tables import metadata
+    from eventsched.eventlog.schema.log_tables import is_included, metadata
 
     with _connected(address) as connection:
         options = {
             "include_schemas": True,
-            "include_name": lambda name, kind, _: kind != "schema" or name == SCHEMA,
+            "include_name": lambda name, kind, _: is_included(name, kind),
             "version_table": "migration",
             "version_table_schema": SCHEMA,
             "compare_type": True,

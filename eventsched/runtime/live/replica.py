@@ -22,9 +22,9 @@ from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import HistoryLost, StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import Address
+from eventsched.eventlog.postgres.housekeeping import make_partitions, thin
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
-from eventsched.eventlog.postgres.thinning import thin
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
@@ -49,8 +49,8 @@ RELOAD_GRACE_SECONDS = 1.0
 _MAX_DEPOSED, _WINDOW = 5, 300.0
 """This many terms ended by another writer within this many seconds are too many."""
 
-_THINNED_EVERY = 600.0
-"""Seconds between two searches for old vectors, at least: each reads all vectors."""
+_HOUSEKEEPING_EVERY = 60.0
+"""Seconds between two looks at the partitions of the log."""
 
 logger = structlog.get_logger()
 
@@ -267,7 +267,7 @@ class Replica:
             side_tasks: list[Awaitable[None]] = [
                 pass_on_requests(tail, reader, driver),
                 measure_size(tail.database_size, reader, self.database),
-                self._thin(),
+                self._keep_house(),
             ]
             if self.plan.sample is not None:
                 side_tasks.append(self.plan.sample(driver))
@@ -322,22 +322,25 @@ class Replica:
         finally:
             await _cancel(losing)
 
-    async def _thin(self) -> None:
-        """Deletes old vectors from time to time, while the term lasts."""
+    async def _keep_house(self) -> None:
+        """Makes partitions of the log ahead, and drops those of old vectors, while the term
+        lasts."""
         plan = self.plan
-        while plan.vectors_age:
-            worker = Worker("vector deletion")
+        while True:
+            worker = Worker("housekeeping")
             try:
-                count = await worker.call(
-                    thin, plan.address, plan.stream, plan.vectors_age, self._now()
-                )
+                await worker.call(make_partitions, plan.address, plan.stream)
+                if plan.vectors_age:
+                    count = await worker.call(
+                        thin, plan.address, plan.stream, plan.vectors_age, self._now()
+                    )
+                    if count:
+                        logger.info("old vectors are deleted", decisions=count)
             except UnavailableError as problem:
-                logger.warning("old vectors are not deleted", reason=str(problem))
-            else:
-                logger.info("old vectors are deleted", decisions=count)
+                logger.warning("housekeeping of the log failed", reason=str(problem))
             finally:
                 worker.stop()
-            await asyncio.sleep(max(_THINNED_EVERY, plan.vectors_age / 24))
+            await asyncio.sleep(_HOUSEKEEPING_EVERY)
 
     async def _after(self, reason: str) -> None:
         """Raises UnavailableError if terms are deposed too often: two replicas with separate

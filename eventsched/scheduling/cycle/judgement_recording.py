@@ -25,6 +25,7 @@ from eventsched.domain.records.verdicts import (
     VerdictCode,
     column_digest,
     detail_digest,
+    may_build_on,
 )
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.cycle.cycle_keys import (
@@ -120,6 +121,7 @@ def record(state: SchedulerState, judgement: Judgement, position: int) -> Record
     if (
         rows is None
         or class_record.base is None
+        or not may_build_on(class_record.base, position + len(definitions))
         or class_record.deltas_since_whole >= LONGEST_CHAIN
         or not fits
     ):
@@ -198,12 +200,17 @@ class DeltaBase:
         self.deltas_since_whole = 0
 
     def delta_to(
-        self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
+        self,
+        columns: list[NDArray[Any]],
+        shape: tuple[int, int],
+        zero: set[int],
+        position: int,
     ) -> list[DeltaPart | None] | None:
-        """Stores the next decision's vectors. Returns the changed rows of each vector (None:
-        unchanged), or None if all are to be written whole."""
+        """Stores the vectors of the next decision, at ``position``. Returns the changed rows of
+        each vector (None: unchanged), or None if all are to be written whole."""
         self.zero, still = zero, self.zero & zero
-        if shape != self.shape or self.deltas_since_whole >= LONGEST_CHAIN:
+        is_whole = shape != self.shape or self.deltas_since_whole >= LONGEST_CHAIN
+        if is_whole or not may_build_on(self.base, position):
             self.shape, self.deltas_since_whole = shape, 0
             self.columns = [column.copy() for column in columns]
             self.digests = [column_digest(column) for column in columns]
@@ -248,13 +255,15 @@ def _record_pod_specific(
             judgement.equivalence_class.pod_specific_record or vectors
         )
     zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
-    parts = vectors.delta_to([codes, *(score.raw for score in scores)], (len(codes), scoring), zero)
+    position += len(definitions)
+    raws = [score.raw for score in scores]
+    parts = vectors.delta_to([codes, *raws], (len(codes), scoring), zero, position)
     size, after = len(codes), vectors.columns
     if parts is None:
         detail = Detail(size, None, after[0], tuple(after[1:]), own_normalized)
     else:
         detail = Detail(size, vectors.base, parts[0], tuple(parts[1:]))
-    vectors.base = position + len(definitions)
+    vectors.base = position
     digests = vectors.digests[1:]
     digests += [column_digest(column) for column in own_normalized if column is not None]
     digest = detail_digest(vectors.digests[0], digests)

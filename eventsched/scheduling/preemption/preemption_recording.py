@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.records import PreemptionDecided
-from eventsched.domain.records.verdicts import DeltaPart, Detail
+from eventsched.domain.records.verdicts import DeltaPart, Detail, may_build_on
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.cycle.judgement_recording import LONGEST_CHAIN
 from eventsched.scheduling.preemption.candidates import CandidateTable
@@ -87,9 +87,15 @@ class CandidateRecord:
 
     def detail(self, changed: Changed, position: int) -> Detail:
         """The vectors of the record at ``position``: a delta against the last ones, or whole if
-        there are none, the chain of deltas is too long or more than half of the rows changed."""
+        there are none to build on, the chain of deltas is too long or more than half of the rows
+        changed."""
         rows, size = changed.rows, len(self.counts)
-        if self.base is None or self.deltas_since_whole >= LONGEST_CHAIN or len(rows) * 2 > size:
+        if (
+            self.base is None
+            or not may_build_on(self.base, position)
+            or self.deltas_since_whole >= LONGEST_CHAIN
+            or len(rows) * 2 > size
+        ):
             codes = self.counts.astype(np.uint16)
             detail, self.deltas_since_whole = (
                 Detail(size, None, codes, tuple(self.columns.T.copy())),

@@ -1,0 +1,64 @@
+"""Housekeeping of a stream: makes the partitions of its tables, and drops those of old vectors.
+
+Vectors are most of a log, and only explanations need them. Decisions and the digests of their
+vectors stay, so the hash chain remains intact. ``eventsched verify`` then needs ``--thinned``.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from eventsched.eventlog.address_file import Address, for_login
+from eventsched.eventlog.postgres.writer_connection import connect
+from eventsched.eventlog.schema import migrations
+
+_TRIES = 50
+"""How often dropping a partition is tried while queries on vectors run; a try ends after 20 ms."""
+_PAUSE = 0.1
+"""Seconds between two tries."""
+
+
+def make_partitions(where: Address, stream: str) -> int:
+    """Makes a stream's next partition once the last one is half full. Returns the number of
+    positions after the head for which there are partitions. Blocks until done; no append waits.
+    Raises UnavailableError."""
+    with _connection(where, stream) as connection:
+        row = connection.execute("SELECT eventsched_log.make_partitions(%s)", (stream,)).fetchone()
+    return int(row[0] or 0) if row is not None else 0
+
+
+def thin(where: Address, stream: str, age: float, now: int) -> int:
+    """Drops the partitions whose vectors are all of decisions written more than ``age`` seconds
+    before ``now`` (µs since 1970). Returns the number of their vectors. Blocks until done, or until
+    it gave up because of queries on vectors. Raises UnavailableError."""
+    before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
+    thinned = tries = 0
+    with _connection(where, stream) as connection:
+        while tries < _TRIES:
+            try:
+                row = connection.execute(
+                    "SELECT eventsched_log.thin(%s, %s)", (stream, before)
+                ).fetchone()
+            except psycopg.errors.LockNotAvailable:
+                tries += 1
+                time.sleep(_PAUSE)
+                continue
+            if row is None or not row[0]:
+                break
+            thinned += row[0]
+    return thinned
+
+
+@contextmanager
+def _connection(where: Address, stream: str) -> Iterator[psycopg.Connection]:
+    with for_login(where) as address:
+        connection = connect(address, f"eventsched keeps house in {stream}")
+    try:
+        yield connection
+    except psycopg.Error as problem:
+        raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
+    finally:
+        connection.close()
