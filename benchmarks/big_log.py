@@ -32,9 +32,10 @@ PODS, COPIES = 13_000, 78
 _LOAD = "nodes=1000,pods={},shape=mixed,rate=20,runtime=300,seed=2"
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "4GB"}
 _TABLES = """
-SELECT c.relname, pg_total_relation_size(c.oid)
-FROM pg_class c WHERE c.relnamespace = 'eventsched_log'::regnamespace AND c.relkind IN ('r', 'p')
-ORDER BY 2 DESC
+SELECT r.relname, sum(pg_total_relation_size(c.oid))::bigint
+FROM pg_class c JOIN pg_class r ON r.oid = coalesce(pg_partition_root(c.oid), c.oid)
+WHERE c.relnamespace = 'eventsched_log'::regnamespace AND c.relkind = 'r'
+GROUP BY 1 ORDER BY 2 DESC
 """
 
 

@@ -117,6 +117,27 @@ def test_triggers(sound: Databases) -> None:
     assert main(["verify", "--database", url]) == 2  # there is no stream yet
 
 
+def test_partitions(sound: Databases) -> None:
+    url = sound.migrated()
+    simulate(url, "nodes=2,pods=3")
+    assert found(url, "partitions") == []
+    run(url, f"ALTER TABLE {_L}.decision DETACH PARTITION {_L}.decision_1_0")
+    run(url, f"ALTER TABLE {_L}.batch_1_0 DISABLE TRIGGER append_only")
+    assert found(url, "partitions") == [
+        ("refuse", f"triggers of partition {_L}.batch_1_0 are missing or not enabled always"),
+        (
+            "refuse",
+            f"table {_L}.decision has no partition {_L}.decision_1_0, though there is such a table",
+        ),
+    ]
+    remedied(url, "partitions")
+    run(url, f"DROP TABLE {_L}.detail_1_0")
+    [(_, problem)] = found(url, "partitions")
+    assert problem == f"table {_L}.detail has no partition {_L}.detail_1_0"
+    run(url, f"UPDATE {_L}.partition SET has_vectors = false")  # as thin() does
+    assert found(url, "partitions") == []
+
+
 def test_rights_that_no_migration_gives(sound: Databases) -> None:
     url = sound.migrated()
     run(url, f"GRANT USAGE ON SCHEMA {_L} TO PUBLIC")

@@ -31,6 +31,7 @@ CHECKS = (
     Check("schema revision", log_checks.revision, _lacks_revision),
     Check("head", log_checks.head, _lacks_schema),
     Check("append only", log_checks.append_only, _lacks_schema),
+    Check("partitions", log_checks.partitions, _lacks_schema),
     Check("privileges", access_checks.privileges, _lacks_schema),
     Check("writers", access_checks.writers, _lacks_schema),
     Check("data checksums", server_checks.data_checksums),

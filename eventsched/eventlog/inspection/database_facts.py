@@ -81,6 +81,22 @@ FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid =
 WHERE c.relnamespace = 'eventsched_log'::regnamespace AND p.proname = 'deny'
 AND NOT c.relispartition
 """
+# Partitions that are not as table partition has them. Rows of detail may be deleted.
+_BROKEN_PARTITIONS = """
+SELECT s.name, t.relname::text, c.wanted, p.oid IS NOT NULL, coalesce(p.relispartition, false),
+       format('FOR VALUES FROM (%s, %s) TO (%s, %s)', c.stream, c.first, c.stream, c.next)
+FROM (SELECT r.*, t.oid AS root, format('%s_%s_%s', t.relname, r.stream, r.first) AS wanted
+      FROM eventsched_log.partition r JOIN pg_class t
+      ON t.relnamespace = 'eventsched_log'::regnamespace AND t.relkind = 'p'
+      WHERE r.has_vectors OR t.relname <> 'detail') c
+JOIN eventsched_log.stream s ON s.id = c.stream JOIN pg_class t ON t.oid = c.root
+LEFT JOIN pg_class p ON p.relname = c.wanted AND p.relnamespace = t.relnamespace
+WHERE p.relispartition IS NOT TRUE
+   OR (t.relname <> 'detail' AND 2 <> (
+       SELECT count(*) FROM pg_trigger g JOIN pg_proc f ON f.oid = g.tgfoid
+       WHERE g.tgrelid = p.oid AND f.proname = 'deny' AND g.tgenabled = 'A'))
+ORDER BY c.stream, c.first, t.relname
+"""
 _OWNER = """
 SELECT quote_ident(r.rolname), r.rolcanlogin
 FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
@@ -197,6 +213,18 @@ class StreamEnd(NamedTuple):
     last_hash: bytes | None
 
 
+class BrokenPartition(NamedTuple):
+    """A partition that is missing, or that is not attached, or whose triggers do not all deny
+    changes. ``bounds`` are those that it has to have, as in ATTACH PARTITION."""
+
+    stream: str
+    table: str
+    name: str
+    exists: bool
+    is_attached: bool
+    bounds: str
+
+
 class Login(NamedTuple):
     """A role that can log in and is a member of the writer's role."""
 
@@ -222,6 +250,7 @@ class SchemaFacts(NamedTuple):
     ends: list[StreamEnd]
     head_dead_rows: int
     triggers: dict[str, str]
+    broken_partitions: list[BrokenPartition]
     owner: str
     owner_can_login: bool
     logins: list[Login]
@@ -303,6 +332,7 @@ def _schema(connection: psycopg.Connection[Any]) -> SchemaFacts:
         ends=[StreamEnd(*row) for row in _rows(connection, _ENDS)],
         head_dead_rows=next((row[0] for row in _rows(connection, _DEAD)), 0),
         triggers=dict(_rows(connection, _TRIGGERS)),
+        broken_partitions=[BrokenPartition(*row) for row in _rows(connection, _BROKEN_PARTITIONS)],
         owner=owner,
         owner_can_login=can_login,
         logins=[Login(*row) for row in _rows(connection, _LOGINS)],

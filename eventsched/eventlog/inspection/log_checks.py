@@ -85,6 +85,30 @@ def append_only(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
         )
 
 
+def partitions(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
+    """The partitions that the log has, against those that it should have."""
+    for each in facts.schema.broken_partitions if facts.schema else ():
+        name, table = f"eventsched_log.{each.name}", f"eventsched_log.{each.table}"
+        if each.is_attached:
+            yield refuse(
+                f"triggers of partition {name} are missing or not enabled always",
+                "rows of the log can be changed or deleted without an error; run "
+                "`eventsched verify`, because that may have happened",
+                "; ".join(
+                    f"ALTER TABLE {name} ENABLE ALWAYS TRIGGER {trigger}"
+                    for trigger in ("append_only", "append_only_all")
+                ),
+            )
+            continue
+        attach = f"ALTER TABLE {table} ATTACH PARTITION {name} {each.bounds}"
+        yield refuse(
+            f"table {table} has no partition {name}"
+            + (", though there is such a table" if each.exists else ""),
+            f"queries do not find its part of stream {each.stream}, and appends to it fail",
+            attach if each.exists else _RESTORE,
+        )
+
+
 def _inconsistency(end: StreamEnd) -> str:
     """What is wrong with the end of a stream; "" if nothing is."""
     if end.next is None or end.hash is None:
