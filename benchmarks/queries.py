@@ -80,11 +80,12 @@ QUESTIONS = (
     ),
     Question(
         "which pods were tried often",
-        "SELECT pod, count(*), max(at) - min(at) FROM decisions GROUP BY pod HAVING count(*) > 1",
+        """SELECT pod, count(*), max(at) - min(at) FROM decisions WHERE (stream, pod_uid) IN
+            (SELECT stream, pod_uid FROM decisions WHERE attempt > 1) GROUP BY pod""",
     ),
     Question(
         "which plugin refuses most",
-        "SELECT plugin, reason, sum(nodes), count(DISTINCT seq) FROM refusals GROUP BY 1, 2",
+        "SELECT plugin, code, reason, sum(nodes), count(*) FROM refusals GROUP BY 1, 2, 3",
     ),
     Question(
         "how long in which queue",
