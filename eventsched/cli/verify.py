@@ -56,7 +56,7 @@ def add_to(commands: Any) -> None:
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="signed checkpoints that were kept elsewhere: the log has to agree",
+        help="signed checkpoints from elsewhere (-: standard input): the log has to agree",
     )
     parser.add_argument(
         "--public-key",

@@ -36,5 +36,6 @@ def test_the_values() -> None:
     spec = pod_spec(objects)
     [mount] = [m for m in spec["containers"][0]["volumeMounts"] if m["name"] == "checkpoints"]
     assert (found.key, found.every) == (f"{mount['mountPath']}/checkpoint.pem", "10m")
+    assert mount["readOnly"] is True
     [volume] = [v for v in spec["volumes"] if v["name"] == "checkpoints"]
     assert volume["secret"] == {"secretName": "eventsched-checkpoints", "defaultMode": 0o440}

@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -179,6 +180,25 @@ def test_which_records_a_checkpoint_proves(anchored: Anchored, capsys: Capture) 
     assert anchored.verify("-o", "json") == 0
     [stream] = json.loads(capsys.readouterr().out)["streams"]
     assert (stream["proved_by"]["position"], stream["proved_by"]["key"]) == (begin, key)
+
+
+def test_checkpoints_from_standard_input(
+    anchored: Anchored, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl prints the annotation of the Lease, without a line end after it, or nothing if
+    there is none."""
+    verify = ["verify", "--database", anchored.url, "--checkpoints", "-",
+              "--public-key", str(anchored.public)]  # fmt: skip
+    note = anchored.file.read_bytes().rstrip(b"\n")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(note)))
+    assert main(verify) == 0
+    assert " proves the records before " in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO()))
+    assert main(verify) == 2
+    assert "standard input: holds no checkpoint" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"\xff")))
+    assert main(verify) == 2
+    assert "standard input: cannot be read: is not UTF-8 text" in capsys.readouterr().err
 
 
 def test_checkpoints_that_are_none(anchored: Anchored, capsys: Capture) -> None:

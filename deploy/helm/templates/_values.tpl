@@ -32,6 +32,7 @@
     "extraVolumes" "extraVolumeMounts")
   "plugins" (list "enabled" "disabled")
   "database" (list "secret" "urlKey" "migrationUrlKey" "port" "migration" "embedded" "cloudNativePG")
+  "checkpoints" (list "secret")
   "networkPolicy" (list "egressPorts")
   "serviceAccount" (list "create" "name" "annotations")
   "rbac" (list "role")
@@ -89,6 +90,7 @@ account: {{ $account.name | default (ternary "default" .Release.Name (eq (toStri
 embedded: {{ $embedded.enabled | default false }}
 cnpg: {{ $cnpg.enabled | default false }}
 extender: {{ $extender.enabled | default false }}
+checkpoints: {{ (.Values.checkpoints | default dict).secret | default "" | quote }}
 extenderPort: {{ dig "extender" "port" 8888 (.Values.settings | default dict) | int }}
 role: {{ (.Values.rbac | default dict).role | default "kube-scheduler" }}
 {{- if $cnpg.enabled }}

@@ -6,6 +6,7 @@ docs/verification.md. It shares no code with eventlog/checkpoints.py, which sign
 
 import json
 import re
+import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
@@ -16,6 +17,8 @@ from urllib.parse import quote, unquote
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+STANDARD_INPUT = Path("-")
+"""The path that stands for standard input."""
 Report = Callable[[int, str], None]
 _SIGNATURE = "— "
 """The beginning of a signature's line: an em dash and a space."""
@@ -69,21 +72,25 @@ def read_public_key(path: Path) -> "Ed25519PublicKey":
 
 
 def read_checkpoints(path: Path, keys: Sequence["Ed25519PublicKey"]) -> list[Checkpoint]:
-    """The checkpoints of a file: notes one after the other, log lines of the process that have one
-    in their field ``checkpoint``, and checkpoints in the earlier JSON form. Raises
-    CheckpointError, also for a signature by another key."""
+    """The checkpoints of a file or of STANDARD_INPUT: notes one after the other, log lines of the
+    process that have one in their field ``checkpoint``, and checkpoints in the earlier JSON form.
+    Raises CheckpointError, also for a signature by another key."""
+    name = "standard input" if path == STANDARD_INPUT else str(path)
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        if path == STANDARD_INPUT:
+            lines = sys.stdin.buffer.read().decode().split("\n")
+        else:
+            lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
-        raise CheckpointError(str(path), f"cannot be read: {reason}") from problem
+        raise CheckpointError(name, f"cannot be read: {reason}") from problem
     checkpoints = []
     for number, parts in _parts(lines):
-        where = f"{path}, line {number}"
+        where = f"{name}, line {number}"
         is_json = parts[0].startswith("{")
         checkpoints.append(_of_json(where, parts[0], keys) if is_json else _of(where, parts, keys))
     if not checkpoints:
-        raise CheckpointError(str(path), "holds no checkpoint")
+        raise CheckpointError(name, "holds no checkpoint")
     return checkpoints
 
 
