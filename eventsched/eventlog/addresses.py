@@ -1,7 +1,9 @@
 """Addresses of databases: which URLs are accepted, and their forms for libpq and SQLAlchemy."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -19,10 +21,31 @@ NOTICES: Mapping[str, Any] = {
 _REMEDY = "write postgresql://USER@HOST:PORT/DATABASE, or use --data-dir"
 
 
+_HOST_LIST = re.compile(r"(?<=://)((?:[^@/?#]*@)?)([^@/?#]*,[^@/?#]*)(/[^?#]*)?(\?)?")
+"""The user, the hosts, the path and the beginning of the options of a URL with several hosts."""
+_HOST = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d*))?")
+
+
+def _as_options(found: re.Match[str]) -> str:
+    """The same with the hosts as options, which is how SQLAlchemy passes them on to libpq. Raises
+    ValueError."""
+    user, hosts, path, more = found.groups(default="")
+    names, ports = [], []
+    for host in hosts.split(","):
+        parts = _HOST.fullmatch(host)
+        if parts is None:
+            raise ValueError(host)
+        names.append(parts[1].strip("[]"))
+        ports.append(parts[2] or "")
+    options = {"host": ",".join(names)} | ({"port": ",".join(ports)} if any(ports) else {})
+    return f"{user}{path or '/'}?{urlencode(options)}{'&' if more else ''}"
+
+
 def sqlalchemy_url(address: str) -> URL:
-    """The URL with psycopg 3 as its driver. Raises InputError if it is not a Postgres URL."""
+    """The URL with psycopg 3 as its driver; several hosts become options, as in libpq's other form.
+    Raises InputError if it is not a Postgres URL."""
     try:
-        url = make_url(address)
+        url = make_url(_HOST_LIST.sub(_as_options, address, count=1))
     except (ArgumentError, ValueError) as problem:
         raise InputError("--database", "is not a URL", _REMEDY) from problem
     if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):

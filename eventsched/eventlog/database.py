@@ -115,6 +115,11 @@ ORDER BY split_part(c, '=', 1), s.setdatabase DESC
 switches to the role (``role=``)."""
 
 
+_SERVERS = {"read-write": "primary", "read-only": "standby"}
+"""What target_session_attrs means of a server: libpq asks whether a session may write, and ours are
+read-only."""
+
+
 def _as_reader(database: str) -> str:
     """The address with a read-only session, and with the reader's role and timeouts if this user is
     a member of that role."""
@@ -148,5 +153,8 @@ def _as_reader(database: str) -> str:
     # The address's own options come after the timeouts, so that they override them.
     timeout_options = [f"-c {timeout}" for timeout in timeouts]
     own_options = own_options if isinstance(own_options, str) else " ".join(own_options)
-    joined = " ".join([*timeout_options, own_options, *options]).strip()
-    return rendered(url.update_query_dict({"options": joined}))
+    changed = {"options": " ".join([*timeout_options, own_options, *options]).strip()}
+    wanted = url.query.get("target_session_attrs")
+    if isinstance(wanted, str) and wanted in _SERVERS:
+        changed["target_session_attrs"] = _SERVERS[wanted]
+    return rendered(url.update_query_dict(changed))

@@ -1,27 +1,22 @@
 """``eventsched db doctor``: what it finds in settings, replication and upkeep of a server."""
 
 import re
-import shutil
-import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import quote
 
 import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog.embedded.programs import account_for
 from eventsched.eventlog.inspection import database_facts, server_checks
 from eventsched.eventlog.inspection.database_checks import diagnose
 from eventsched.eventlog.inspection.database_facts import read_facts
 from eventsched.eventlog.inspection.log_checks import DEAD_ROWS
-from tests.databases import complete_programs
 from tests.postgres.diagnosed import Databases, found, remedied, remedy, run
+from tests.postgres.standbys import standby_of
 from tests.postgres.tampered_logs import simulate
-from tests.postgres.test_how_to import as_account
 from tests.waiting import until
 
 Capture = pytest.CaptureFixture[str]
@@ -135,43 +130,14 @@ def test_replication_slots_without_a_bound(sound: Databases) -> None:
 def test_a_standby_and_its_primary(sound: Databases, place: Path, programs: Path) -> None:
     """Nothing can be appended to a standby; a failover to it could lose what was."""
     url = sound.migrated()
-    shared = place / "shared"
-    (shared / "socket").mkdir(parents=True)
-    if (account := account_for(shared)) is not None:
-        for folder in (shared, shared / "socket"):
-            shutil.chown(folder, account.uid, account.gid)
-    bin_ = complete_programs(programs, place)
-
-    def do(program: str, *words: str) -> None:
-        script = as_account(shared, bin_ / program)
-        subprocess.run(["sh", "-c", script, "sh", *words], check=True, timeout=120)
-
-    copy = shared / "copy"
-    own = f"-k {shared / 'socket'} -c listen_addresses= -c fsync=off"
-    do("pg_basebackup", f"--dbname={url}", f"--pgdata={copy}", "--checkpoint=fast", "-R")
-    do(
-        "pg_ctl",
-        "start",
-        "--wait",
-        "--silent",
-        f"--pgdata={copy}",
-        f"--log={shared}/log",
-        "-o",
-        own,
-    )
-    try:
-        host, port = quote(str(shared / "socket"), safe=""), url.rpartition("port=")[2]
-        name = url.partition("?")[0].rpartition("/")[2]
-        standby = f"postgresql://postgres@/{name}?host={host}&port={port}"
+    with standby_of(url, place, programs) as standby:
         problem = "the server is in recovery: it is a standby, or is being restored"
-        assert found(standby, "writable") == [("refuse", problem)]
+        assert found(standby.url, "writable") == [("refuse", problem)]
         check = "synchronous replication"
         until(lambda: found(url, check) != [], "the standby is attached")
         [(severity, problem)] = found(url, check)
         assert severity == "warn"
         assert problem.endswith("but synchronous_standby_names is empty")
-    finally:
-        do("pg_ctl", "stop", "--mode=immediate", "--silent", f"--pgdata={copy}")
 
 
 def test_the_servers_clock(sound: Databases, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,31 @@ def test_spaces_and_signs_reach_libpq_as_they_are() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("address", ["", "host", "mysql://me@host/db", "postgresql://h:port/db"])
+@pytest.mark.parametrize(
+    ("address", "options"),
+    [
+        (
+            "postgresql://me:p%2Cw@a:5433,b/db?target_session_attrs=prefer-standby",
+            {
+                "user": "me", "password": "p,w", "host": "a,b", "port": "5433,", "dbname": "db",
+                "target_session_attrs": "prefer-standby",
+            },
+        ),
+        ("postgresql://a.example.com,[::1]/db", {"host": "a.example.com,::1", "dbname": "db"}),
+        ("postgresql://[::1]:1,[::2]:2", {"host": "::1,::2", "port": "1,2"}),
+        ("postgresql:///db?host=a,b&port=1,2", {"host": "a,b", "port": "1,2", "dbname": "db"}),
+    ],
+)  # fmt: skip
+def test_several_hosts(address: str, options: dict[str, str]) -> None:
+    """In both forms that libpq takes."""
+    assert conninfo_to_dict(libpq_url(address)) == options
+    assert conninfo_to_dict(address).items() - {("port", ",")} == options.items()
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "host", "mysql://me@host/db", "postgresql://h:port/db", "postgresql://a,b:port/db"],
+)
 def test_what_is_no_address_of_a_postgres(address: str) -> None:
     with pytest.raises(InputError, match="--database"):
         shown(address)
