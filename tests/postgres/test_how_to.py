@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import psycopg
 import pytest
 
 from eventsched.cli.main import main
@@ -192,6 +193,16 @@ def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
         environment = {"DATABASE_URL": database.url("migrator")}
         page = Page("how-to/check-the-database.md", tmp_path, environment, path=(newest,))
         assert page.run() == 8
+
+
+def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> None:
+    with own_database(place, newest) as database:
+        environment = {"DATABASE_URL": database.url("postgres")}
+        page = Page("how-to/keep-the-database-small.md", tmp_path, environment, path=(newest,))
+        assert page.run() == 3
+        with psycopg.connect(database.url("postgres")) as connection:
+            row = connection.execute("SHOW eventsched.partition_records").fetchone()
+        assert row == ("1048576",)
 
 
 def test_every_check_of_the_doctor_is_described() -> None:
