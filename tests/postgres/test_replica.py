@@ -220,6 +220,7 @@ def test_vectors_are_left_out_where_digests_do(database: str) -> None:
 def test_old_vectors_are_deleted_in_a_term(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By partitions. Decisions stay, and so do the vectors that are not old yet."""
     make_partitions_small(database, 4, monkeypatch)
+    monkeypatch.setattr("eventsched.runtime.live.replica._HOUSEKEEPING_AFTER", 0.0)
 
     async def young(scene: Scene, _: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(3))

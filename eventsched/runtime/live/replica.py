@@ -49,6 +49,8 @@ RELOAD_GRACE_SECONDS = 1.0
 _MAX_DEPOSED, _WINDOW = 5, 300.0
 """This many terms ended by another writer within this many seconds are too many."""
 
+_HOUSEKEEPING_AFTER = 10.0
+"""Seconds between the beginning of a term, which has more urgent work, and its housekeeping."""
 _HOUSEKEEPING_EVERY = 60.0
 """Seconds between two looks at the partitions of the log."""
 
@@ -326,6 +328,7 @@ class Replica:
         """Makes partitions of the log ahead, and drops those of old vectors, while the term
         lasts."""
         plan = self.plan
+        await asyncio.sleep(_HOUSEKEEPING_AFTER)
         while True:
             worker = Worker("housekeeping")
             try:
