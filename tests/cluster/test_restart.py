@@ -26,7 +26,10 @@ MARGIN = 1.25
 """Records are committed while a snapshot is on its way to the database."""
 PAUSE = 0.05
 """Seconds between two pods."""
-_SIZE = "SELECT sum(count), sum(octet_length(body::text)) FROM eventsched_log.batch"
+_SIZE = """
+SELECT coalesce(sum(count), 0), coalesce(sum(octet_length(body::text)), 0) FROM eventsched_log.batch
+"""
+"""A leader makes attempts before its first batch is committed."""
 
 
 @pytest.fixture
