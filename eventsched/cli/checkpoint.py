@@ -1,6 +1,7 @@
 """``eventsched log checkpoint``: signs the current heads of streams, to be stored elsewhere."""
 
 import argparse
+import fcntl
 import os
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import Any
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
-from eventsched.eventlog.checkpoints import Signer
+from eventsched.eventlog.checkpoints import Signer, replace_notes
 from eventsched.eventlog.postgres import reader
 from eventsched.eventlog.postgres.reader import Reader
 
@@ -49,12 +50,24 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.writelines(notes)
         return 0
     try:
-        with options.file.open("a", encoding="utf-8") as file:
-            file.writelines(notes)
-            file.flush()
-            os.fsync(file.fileno())
+        _append(options.file, "".join(notes).encode())
     except OSError as error:
         problem = f"cannot be written: {error.strerror}"
         remedy = "name a file in a folder that you may write to"
         raise InputError(str(options.file), problem, remedy) from error
     return 0
+
+
+def _append(path: Path, notes: bytes) -> None:
+    """Adds notes to a file. Raises OSError."""
+    if path.exists() and not path.is_file():  # a pipe or a device has no earlier text to lose
+        with path.open("ab") as file:
+            file.write(notes)
+        return
+    target = path.resolve()  # a link stays a link
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # another command may be adding its notes
+        replace_notes(target, (target.read_bytes() if target.exists() else b"") + notes)
+    finally:
+        os.close(folder)

@@ -8,6 +8,9 @@ https://c2sp.org/tlog-checkpoint. docs/verification.md describes their use;
 """
 
 import base64
+import os
+import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,3 +50,21 @@ class Signer:
         )
         signature = note_key_hash(name, self._public) + self._key.sign(text.encode())
         return f"{text}\n— {name} {base64.b64encode(signature).decode()}\n"
+
+
+def replace_notes(path: Path, text: bytes) -> None:
+    """Replaces a file of checkpoints as a whole, so that a crash leaves the earlier file rather
+    than half a note. Raises OSError; the file is unchanged then."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with temporary.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise

@@ -10,7 +10,7 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredRecord, expand_deltas
-from eventsched.eventlog.postgres.stored_batch import StoredBatch
+from eventsched.eventlog.postgres.stored_batch import StoredBatch, records_from
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import DamagedError
 
@@ -59,10 +59,7 @@ class FileLog:
 
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order. Raises CorruptLogError."""
-        for batch in self.batches(first):
-            for record in batch.records:
-                if record.position >= first:
-                    yield record
+        return records_from(self.batches(first), first)
 
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, with deltas expanded; None if there are none. Raises

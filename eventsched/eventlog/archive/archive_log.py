@@ -21,7 +21,7 @@ from eventsched.eventlog.archive.archived_batches import read_group
 from eventsched.eventlog.archive.parquet import row_group, row_group_starts
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredRecord, expand_deltas
-from eventsched.eventlog.postgres.stored_batch import StoredBatch
+from eventsched.eventlog.postgres.stored_batch import StoredBatch, records_from
 
 _CACHED_GROUPS = 4
 """Row groups of one kind that are kept in memory."""
@@ -87,10 +87,7 @@ class ArchiveLog:
 
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order. Raises CorruptLogError, too."""
-        for batch in self.batches(first):
-            for record in batch.records:
-                if record.position >= first:
-                    yield record
+        return records_from(self.batches(first), first)
 
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, with deltas expanded; None if there are none."""

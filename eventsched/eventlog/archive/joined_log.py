@@ -9,7 +9,7 @@ from eventsched.eventlog.archive.joins import require_join
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredRecord, expand_deltas
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.eventlog.postgres.stored_batch import StoredBatch
+from eventsched.eventlog.postgres.stored_batch import StoredBatch, records_from
 
 _DETAIL = "SELECT base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :position"
 
@@ -45,10 +45,7 @@ class JoinedLog:
 
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order."""
-        for batch in self.batches(first):
-            for record in batch.records:
-                if record.position >= first:
-                    yield record
+        return records_from(self.batches(first), first)
 
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, with deltas expanded; None if there are none or they were

@@ -15,7 +15,7 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import shown, sqlalchemy_url
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import LogSize, StoredRecord, StoredSnapshot, expand_deltas
-from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
+from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch, records_from
 from eventsched.eventlog.schema import migrations
 
 _PAGE = 64
@@ -150,10 +150,7 @@ class Reader:
 
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order."""
-        for batch in self.batches(first):
-            for record in batch.records:
-                if record.position >= first:
-                    yield record
+        return records_from(self.batches(first), first)
 
     def last_batch(self) -> StoredBatch | None:
         """The newest batch; None in an empty stream."""

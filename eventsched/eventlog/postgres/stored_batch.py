@@ -1,5 +1,6 @@
 """Batches as they are stored, and the records in them."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -45,6 +46,14 @@ def decode_records(first: int, body: str) -> list[StoredRecord]:
         ]
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise CorruptLogError(first, str(problem)) from problem
+
+
+def records_from(batches: Iterable[StoredBatch], first: int) -> Iterator[StoredRecord]:
+    """The records of consecutive batches from position ``first`` on. Raises CorruptLogError."""
+    for batch in batches:
+        for record in batch.records:
+            if record.position >= first:
+                yield record
 
 
 def _kind_of(body: bytes) -> str:

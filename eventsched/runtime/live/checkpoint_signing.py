@@ -6,8 +6,6 @@ each one as well. See docs/verification.md.
 """
 
 import asyncio
-import contextlib
-import os
 import re
 import time
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.checkpoints import Signer
+from eventsched.eventlog.checkpoints import Signer, replace_notes
 
 _MAX_KEPT = 1_000
 """Checkpoints that a file keeps at most: a week of them at one every ten minutes."""
@@ -90,17 +88,11 @@ class Checkpointer:
 
 def _append(path: Path, checkpoint: str) -> OSError | None:
     """Adds a checkpoint to a file, which keeps the newest ones, and returns the problem if that
-    fails. The file is replaced, so that it never ends in half a checkpoint."""
-    temporary = path.with_name(f".{path.name}.new")
+    fails."""
     try:
         earlier = path.read_text("utf-8", errors="replace") if path.exists() else ""
-        with temporary.open("w", encoding="utf-8") as file:
-            file.writelines([*_NOTE.findall(earlier), checkpoint][-_MAX_KEPT:])
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        notes = [*_NOTE.findall(earlier), checkpoint][-_MAX_KEPT:]
+        replace_notes(path, "".join(notes).encode())
     except OSError as problem:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         return problem
     return None

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from structlog.testing import capture_logs
 
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.checkpoints import Signer
+from eventsched.eventlog.checkpoints import Signer, replace_notes
 from eventsched.eventlog.signing_keys import key_id, raw
 from eventsched.history.verify.verified_checkpoints import Checkpoint, read_checkpoints
 from eventsched.process import settings
@@ -115,6 +116,23 @@ def test_a_folder_that_is_gone_is_logged(tmp_path: Path) -> None:
     assert observer.failures == 1
     assert observer.notes == [each["checkpoint"] for each in logs if "checkpoint" in each]
     assert (folder / "s.checkpoints").read_text() == observer.notes[1]
+
+
+def test_a_file_is_replaced_or_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "checkpoints"
+    file.write_text("first\n")
+    file.chmod(0o640)
+    replace_notes(file, b"first\nsecond\n")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("first\nsecond\n", 0o640)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_notes(file, b"third\n")
+    assert file.read_text() == "first\nsecond\n"
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_the_settings_are_checked() -> None:
