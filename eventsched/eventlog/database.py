@@ -115,7 +115,7 @@ ORDER BY split_part(c, '=', 1), s.setdatabase DESC
 switches to the role (``role=``)."""
 
 
-_SERVERS = {"read-write": "primary", "read-only": "standby"}
+SERVERS = {"read-write": "primary", "read-only": "standby"}
 """What target_session_attrs means of a server: libpq asks whether a session may write, and ours are
 read-only."""
 
@@ -155,6 +155,6 @@ def _as_reader(database: str) -> str:
     own_options = own_options if isinstance(own_options, str) else " ".join(own_options)
     changed = {"options": " ".join([*timeout_options, own_options, *options]).strip()}
     wanted = url.query.get("target_session_attrs")
-    if isinstance(wanted, str) and wanted in _SERVERS:
-        changed["target_session_attrs"] = _SERVERS[wanted]
+    if isinstance(wanted, str) and wanted in SERVERS:
+        changed["target_session_attrs"] = SERVERS[wanted]
     return rendered(url.update_query_dict(changed))

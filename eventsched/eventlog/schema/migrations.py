@@ -45,6 +45,7 @@ def upgrade(address: str, revision: str = "head", *, one_user: bool = False) -> 
         current = _current(connection)
         if current is not None and current not in migration_files.revisions():
             raise _newer(address, current)
+        _require_no_union(connection, address)
         try:
             command.upgrade(_config(connection, one_user=one_user), revision)
         except ProgrammingError as problem:
@@ -68,6 +69,7 @@ def check(connection: Connection, address: str) -> None:
         return
     if current is not None and current not in migration_files.revisions():
         raise _newer(address, current)
+    _require_no_union(connection, address)
     state = "has no eventsched schema"
     if current is not None:
         state = f"has schema {current}, not {newest()}"
@@ -147,6 +149,13 @@ def _newer(address: str, revision: str) -> DatabaseRefusedError:
         f"its schema {revision} is newer than this version of eventsched knows",
         "install the version of eventsched that made it, or a newer one",
     )
+
+
+def _require_no_union(connection: Connection, address: str) -> None:
+    """Raises DatabaseRefusedError for the database of a union of logs."""
+    if connection.dialect.has_table(connection, "member", schema="eventsched_union"):
+        remedy = "ask it with `eventsched sql`; for all else name the database of one server"
+        raise DatabaseRefusedError(shown(address), "is a union of several servers", remedy)
 
 
 def _current(connection: Connection) -> str | None:

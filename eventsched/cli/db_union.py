@@ -1,0 +1,53 @@
+"""``eventsched db union``: one database that answers for the logs of several servers."""
+
+import argparse
+from typing import Any
+
+from eventsched.cli.database_options import database_of
+from eventsched.cli.output.tables import counted, table
+from eventsched.domain.errors import InputError
+from eventsched.eventlog.union.union_database import make_union
+from eventsched.eventlog.union.union_members import read_members
+
+
+def add_action(actions: Any) -> None:
+    """Adds the action to ``eventsched db``."""
+    parser: argparse.ArgumentParser = actions.add_parser(
+        "union",
+        help="make a database whose views answer for several servers",
+        description="Makes views in a database of its own that answer for the logs of several "
+        "servers, with a column that names the server. Nothing can be written through them. The "
+        "database holds the logins, so prefer password files or certificates of its server to "
+        "passwords in URLs. Run again, it replaces the union. The database's user needs a "
+        "superuser's rights, or logins with passwords; its server needs postgres_fdw and dblink.",
+    )
+    parser.add_argument("--database", metavar="URL", help="the union's own database, without a log")
+    parser.add_argument(
+        "--member", action="append", required=True, metavar="NAME=URL",
+        help="a server, by the name that it shall have and its address as the union's server sees "
+        "it, for a login that can only read; repeated for each",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reader", action="append", default=[], metavar="ROLE",
+        help="a role that may ask the union; may be repeated (default: its owner alone)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--print", action="store_true", help="print the SQL, without passwords, and change nothing"
+    )
+    parser.set_defaults(run=run, data_dir=None)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Makes the union and lists its members, or prints the SQL."""
+    members = read_members(options.member)
+    address, _ = database_of(options)
+    if address is None:
+        problem, remedy = "no database is named", "give the union's own one: --database URL"
+        raise InputError("--database", problem, remedy)
+    script = make_union(address, members, options.reader, keep=not options.print)
+    if options.print:
+        print("BEGIN;", *script, "COMMIT;", sep="\n")
+        return 0
+    print(table((), [[m.name, m.address] for m in members], ("server", "address")))
+    print(f"views of schema eventsched answer for {counted(len(members), 'server')}")
+    return 0
