@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from eventsched.cli import db_archive, db_doctor, db_stats, db_union
+from eventsched.cli import db_archive, db_doctor, db_prune, db_stats, db_union
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
@@ -71,6 +71,7 @@ def add_to(commands: Any) -> None:
     db_doctor.add_action(actions)
     db_archive.add_action(actions)
     db_union.add_action(actions)
+    db_prune.add_action(actions)
 
 
 def _url(options: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """``eventsched db archive``: the days of a stream that are over, as Parquet files."""
 
 import argparse
+import sys
 import time
 from contextlib import closing
 from datetime import date, timedelta
@@ -23,7 +24,8 @@ def add_action(actions: Any) -> None:
         help="write the days of a stream that are over to Parquet files",
         description="Writes the days of a stream that are over (UTC) to Parquet files, which "
         "--from-archive of other commands and DuckDB read. Days that the folder has already are "
-        "left out. Nothing is deleted from the database. Needs the extra `archive`.",
+        "left out. Nothing is deleted from the database, but retention may delete there what is "
+        "archived. Needs the extra `archive`.",
     )
     parser.add_argument(
         "--to", type=Path, required=True, metavar="FOLDER", help="the folder of the archive"
@@ -48,7 +50,9 @@ def _days(text: str) -> int:
 
 
 def _archive(options: argparse.Namespace) -> int:
+    from eventsched.eventlog.archive.archive_folder import manifests
     from eventsched.eventlog.archive.archive_manifest import day_of
+    from eventsched.eventlog.archive.archive_notes import note_archived
     from eventsched.eventlog.archive.archiver import archive
 
     now = time.time_ns() // 1_000
@@ -65,7 +69,14 @@ def _archive(options: argparse.Namespace) -> int:
                     f"positions {manifest.first} to {manifest.next - 1}",
                     flush=True,
                 )
+        is_noted = note_archived(address, options.to, stream, manifests(options.to, stream))
     print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}")
+    if not is_noted:
+        print(
+            "This user may not note that in the database, so retention keeps these records there: "
+            "GRANT eventsched_archiver to the user",
+            file=sys.stderr,
+        )
     return 0
 
 

@@ -22,11 +22,13 @@ from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
 from eventsched.history.replay import stream_replay
+from eventsched.history.replay.logged_state import ReplayStart
 from eventsched.history.replay.stream_replay import ReplayResult
 from eventsched.plugins import IN_TREE
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble_text
+from eventsched.runtime.log_start import LogStart, first_start
 from eventsched.runtime.logbook import OWN
 
 
@@ -69,7 +71,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) -> int:
-    assembly = _assembly(log, log.stream, options.plugin, options.verify)
+    start = first_start(log) if isinstance(log, Reader) else None
+    if start is not None and options.until is not None and options.until < start.position:
+        raise InputError(
+            "--until",
+            f"the records before position {start.position} were dropped",
+            "add --from-archive FOLDER",
+        )
+    assembly = _assembly(log, log.stream, options.plugin, options.verify, start)
     gc_tuning.freeze()
     started = time.perf_counter()
     snapshot, end = reader.snapshot() if reader else None, log.head.next
@@ -81,19 +90,36 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
             snapshot,
             end=end,
             engine_of_term=lambda began: _assembled(began, log.stream, options.plugin).engine(),
+            start=_replay_start(start),
         )
     else:
-        done = stream_replay.rebuild(assembly.engine(), log, options.until, snapshot, end=end)
+        done = stream_replay.rebuild(
+            assembly.engine(), log, options.until, snapshot, end=end, start=_replay_start(start)
+        )
     seconds = time.perf_counter() - started
+    first = 0 if start is None else start.position
     if options.output == "json":
-        print(json.dumps(_as_json(options, log.stream, done, seconds)))
+        print(json.dumps({**_as_json(options, log.stream, done, seconds), "first": first}))
     else:
+        if first:
+            print(
+                f"the records before position {first} were dropped: the state there is a checkpoint"
+            )
         print(_as_text(options, log.stream, done, seconds))
     return 0 if done.divergence is None else DIFFERS
 
 
-def _assembly(log: StoredLog, stream: str, plugins: list[Path], verify: bool) -> Assembly:
-    """The configuration and the plugins that the stream says it was begun with."""
+def _replay_start(start: LogStart | None) -> ReplayStart:
+    return ReplayStart() if start is None else ReplayStart(start.position, start.state)
+
+
+def _assembly(
+    log: StoredLog, stream: str, plugins: list[Path], verify: bool, start: LogStart | None
+) -> Assembly:
+    """The configuration and the plugins that the stream was begun with, or that were in force where
+    what was kept of it starts."""
+    if start is not None:
+        return _assembly_of(start.opening, stream, plugins, verify)
     first = next(log.read(), None)
     try:
         started = first.record if first else None
@@ -103,6 +129,12 @@ def _assembly(log: StoredLog, stream: str, plugins: list[Path], verify: bool) ->
         raise CorruptLogError(0, "is not there, or does not begin a stream")
     if not isinstance(started, StreamStarted):
         raise InputError(f"stream {stream}", "holds no record yet", "run a scheduler on it first")
+    return _assembly_of(started, stream, plugins, verify)
+
+
+def _assembly_of(
+    started: StreamStarted, stream: str, plugins: list[Path], verify: bool
+) -> Assembly:
     own = started.inputs.get(OWN)
     if own and verify:
         raise InputError(

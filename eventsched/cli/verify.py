@@ -17,7 +17,6 @@ from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.postgres import reader
 from eventsched.history.verify.verification import (
-    MOST_PROBLEMS,
     Result,
     verify_database,
     verify_file,
@@ -29,6 +28,7 @@ from eventsched.history.verify.verified_checkpoints import (
     read_public_key,
 )
 from eventsched.history.verify.verified_log import NoLogError
+from eventsched.history.verify.verified_problems import MOST_PROBLEMS
 from eventsched.history.verify.verified_schema import differences
 from eventsched.process.exit_codes import DIFFERS
 
@@ -208,7 +208,7 @@ def _as_text(result: Result) -> str:
             f"stream {result.stream}: {counted(result.records, 'record')} in "
             f"{counted(result.batches, 'batch')} and {counted(result.decisions, 'decision')}"
             f"{thinned} are what was written; checked in {result.seconds:.2f} s"
-            f"{_proof(result)}"
+            f"{_start(result)}{_proof(result)}"
         )
     lines = [
         f"stream {result.stream}: "
@@ -219,6 +219,20 @@ def _as_text(result: Result) -> str:
     if not result.is_whole:
         lines.append(f"stream {result.stream}: only the first {MOST_PROBLEMS} problems are shown")
     return "\n".join(lines) + _proof(result)
+
+
+def _start(result: Result) -> str:
+    """A line about the records that were dropped, and about what that leaves unchecked; "" if none
+    were."""
+    if result.start is None:
+        return ""
+    begin, seal = result.start.position, result.start.seal
+    hashes = f"; of those before {result.checked_from} only the hashes are checked"
+    return (
+        f"\nstream {result.stream}: the records before {begin} were dropped, and the seal at "
+        f"position {seal} says with which hash they ended"
+        f"{hashes if result.checked_from > begin else ''}"
+    )
 
 
 def _proof(result: Result) -> str:
@@ -257,6 +271,9 @@ def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
             "first": result.first.position if result.first else None,
             "problems": [problem._asdict() for problem in result.problems],
             "whole": result.is_whole,
+            "begin": result.start.position if result.start else 0,
+            "seal": result.start.seal if result.start else None,
+            "checked_from": result.checked_from,
             "proved_by": result.proved_by._asdict() if result.proved_by else None,
             "seconds": round(result.seconds, 3),
         }

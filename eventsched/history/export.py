@@ -27,7 +27,15 @@ def export(connection: psycopg.Connection[Any], stream: str, file: Path) -> int:
         if stream not in numbers:
             known = ", ".join(numbers) or "none"
             raise InputError("--stream", f"there is no stream {stream}", f"there are: {known}")
-        return export_log(DatabaseLog(connection, numbers[stream], stream), file)
+        log = DatabaseLog(connection, numbers[stream], stream)
+        if log.start is not None:
+            raise InputError(
+                f"stream {stream}",
+                f"the records before position {log.start.position} were dropped, and an export is "
+                "whole",
+                "add --from-archive FOLDER",
+            )
+        return export_log(log, file)
 
 
 def export_log(log: Log, file: Path) -> int:

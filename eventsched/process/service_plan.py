@@ -20,6 +20,7 @@ from eventsched.process.settings import Settings, seconds
 from eventsched.runtime.assembly import Assembly, registry
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.checkpoint_signing import Checkpointer, CheckpointObserver
+from eventsched.runtime.live.log_housekeeping import Retention
 from eventsched.runtime.live.ports import Election
 from eventsched.runtime.live.replica import ReplicaPlan
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
@@ -131,7 +132,11 @@ def plan_of(
         identity,
         limits,
         keeps_vectors=settings.detail == "full",
-        vectors_age=seconds(settings.retention.detail),
+        retention=Retention(
+            vectors_age=seconds(settings.retention.detail),
+            records_age=seconds(settings.retention.records),
+            needs_archive=settings.retention.require_archive,
+        ),
         checkpointer=checkpointer_of(settings, checkpoints),
     )
 

@@ -92,13 +92,27 @@ class BatchSettings(SettingsPart, frozen=True):
 
 
 class RetentionSettings(SettingsPart, frozen=True):
-    """How long vectors are kept ("0s": forever). Decisions and their digests are always kept."""
+    """How long vectors (``detail``) and all records are kept; "0s": forever. Records that no
+    archive holds are kept longer, unless ``require_archive`` is false."""
 
     detail: Duration = "0s"
+    records: Duration = "0s"
+    require_archive: bool = True
 
     def problems(self) -> Iterator[InputError]:
-        """Not a duration, or a negative one."""
-        yield from _duration_problems("detail", self.detail, least=0)
+        """Not a duration, or a negative one; records that would go before their vectors."""
+        is_sound = True
+        for name in ("detail", "records"):
+            for problem in _duration_problems(name, getattr(self, name), least=0):
+                is_sound = False
+                yield problem
+        if is_sound and 0 < nanoseconds(self.records) < nanoseconds(self.detail):
+            yield InputError(
+                "records",
+                f"{self.records} is shorter than detail, {self.detail}: vectors go with their "
+                "records",
+                "keep records at least as long",
+            )
 
 
 class CheckpointSettings(SettingsPart, frozen=True):

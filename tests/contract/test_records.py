@@ -278,6 +278,17 @@ EXAMPLES: list[AnyRecord] = [
         until=61_000_000,
         problem="1 series have no label nodename",
     ),
+    records.PartitionSealed(
+        partition=4,
+        first=5,
+        next=9,
+        before="5c" * 32,
+        after="77" * 32,
+        checkpoint=12,
+        digest="1f" * 32,
+        opening=records.StreamStarted(format=1, engine="0.2.0", seed="eventsched"),
+        archived={"1970-01-01.batches.parquet": "aa" * 32},
+    ),
     records.TimePassed(),
     records.VerdictDefined(
         number=1,

@@ -25,6 +25,7 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.effects.event_outbox import REFUSED
 from eventsched.runtime.leader.followed_stream import FollowedStream, StreamState
 from eventsched.runtime.live.follower import Follower
+from eventsched.runtime.live.log_housekeeping import Retention
 from eventsched.runtime.live.worker import Worker
 from tests.builders import engine_of
 from tests.contract.proxy import Proxy
@@ -220,7 +221,7 @@ def test_vectors_are_left_out_where_digests_do(database: str) -> None:
 def test_old_vectors_are_deleted_in_a_term(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By partitions. Decisions stay, and so do the vectors that are not old yet."""
     make_partitions_small(database, 4, monkeypatch)
-    monkeypatch.setattr("eventsched.runtime.live.replica._HOUSEKEEPING_AFTER", 0.0)
+    monkeypatch.setattr("eventsched.runtime.live.log_housekeeping._AFTER", 0.0)
 
     async def young(scene: Scene, _: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(3))
@@ -235,9 +236,9 @@ def test_old_vectors_are_deleted_in_a_term(database: str, monkeypatch: pytest.Mo
     async def old(_: Scene, __: "asyncio.Task[None]") -> None:
         await until(lambda: left() < 3)
 
-    play(database, young, vectors_age=3600.0)
+    play(database, young, retention=Retention(vectors_age=3600.0))
     assert left() == 3
-    play(database, old, vectors_age=0.001)
+    play(database, old, retention=Retention(vectors_age=0.001))
     assert main(["verify", "--database", database, "--thinned"]) == 0
 
 

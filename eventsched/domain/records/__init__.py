@@ -55,6 +55,7 @@ from eventsched.domain.records.stimuli import NodeDeleted as NodeDeleted
 from eventsched.domain.records.stimuli import NodeUpdated as NodeUpdated
 from eventsched.domain.records.stimuli import ObjectChanged as ObjectChanged
 from eventsched.domain.records.stimuli import ObjectDeleted as ObjectDeleted
+from eventsched.domain.records.stimuli import PartitionSealed as PartitionSealed
 from eventsched.domain.records.stimuli import PluginOverran as PluginOverran
 from eventsched.domain.records.stimuli import PodAdded as PodAdded
 from eventsched.domain.records.stimuli import PodDeleted as PodDeleted

@@ -40,6 +40,7 @@ AnyRecord = (
     | stimuli.MemoryForgotten
     | stimuli.PluginOverran
     | stimuli.SamplesTaken
+    | stimuli.PartitionSealed
     | stimuli.TimePassed
     | events.VerdictDefined
     | events.ScoringDefined
@@ -135,6 +136,7 @@ CATALOGUE = (
     RecordKind(stimuli.MemoryForgotten, "info", changes_state=False),
     RecordKind(stimuli.PluginOverran, "warning", "uid"),
     RecordKind(stimuli.SamplesTaken, "debug", has_metrics=True),
+    RecordKind(stimuli.PartitionSealed, "info", changes_state=False),
     RecordKind(stimuli.TimePassed, "debug", changes_state=False),
     RecordKind(events.VerdictDefined, "debug"),
     RecordKind(events.ScoringDefined, "debug"),

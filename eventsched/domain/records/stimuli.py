@@ -252,5 +252,27 @@ class SamplesTaken(Stimulus, frozen=True, tag=True):
     problem: str = ""
 
 
+class PartitionSealed(Stimulus, frozen=True, tag=True):
+    """A partition of the log's tables is full, and may be dropped. It begins at position
+    ``partition``, and holds the records from ``first`` to before ``next``. ``before`` and ``after``
+    are the hashes (hexadecimal) of the batches that end there.
+
+    ``checkpoint`` is the position of a state that is kept with the log, and ``digest`` the SHA-256
+    of its bytes. ``opening`` says what was in force there, so that the log can be replayed from
+    there on. ``archived`` are the SHA-256 of the files with these records, by name; without them
+    nothing was archived.
+    """
+
+    partition: int
+    first: int
+    next: int
+    before: str
+    after: str
+    checkpoint: int
+    digest: str
+    opening: StreamStarted
+    archived: dict[str, str] = {}
+
+
 class TimePassed(Stimulus, frozen=True, tag=True):
     """A timer of the engine (backoff, Permit deadline, flush) is due."""

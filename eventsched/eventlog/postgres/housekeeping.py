@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -25,7 +26,7 @@ def make_partitions(where: Address, stream: str) -> int:
     """Makes a stream's next partition once the last one is half full. Returns the number of
     positions after the head for which there are partitions. Blocks until done; no append waits.
     Raises UnavailableError."""
-    with _connection(where, stream) as connection:
+    with housekeeping_connection(where, stream) as connection:
         row = connection.execute("SELECT eventsched_log.make_partitions(%s)", (stream,)).fetchone()
     return int(row[0] or 0) if row is not None else 0
 
@@ -35,25 +36,33 @@ def thin(where: Address, stream: str, age: float, now: int) -> int:
     before ``now`` (µs since 1970). Returns the number of their vectors. Blocks until done, or until
     it gave up because of queries on vectors. Raises UnavailableError."""
     before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
-    thinned = tries = 0
-    with _connection(where, stream) as connection:
-        while tries < _TRIES:
-            try:
-                row = connection.execute(
-                    "SELECT eventsched_log.thin(%s, %s)", (stream, before)
-                ).fetchone()
-            except psycopg.errors.LockNotAvailable:
-                tries += 1
-                time.sleep(_PAUSE)
-                continue
-            if row is None or not row[0]:
-                break
-            thinned += row[0]
-    return thinned
+    with housekeeping_connection(where, stream) as connection:
+        counts = until_none(connection, "SELECT eventsched_log.thin(%s, %s)", (stream, before))
+        return sum(counts)
+
+
+def until_none(
+    connection: psycopg.Connection, query: LiteralString, values: tuple[object, ...]
+) -> Iterator[Any]:
+    """The results of a query that drops one table at a time, until it returns nothing (null or 0),
+    or until other queries have held it up too often."""
+    tries = 0
+    while tries < _TRIES:
+        try:
+            row = connection.execute(query, values).fetchone()
+        except psycopg.errors.LockNotAvailable:
+            tries += 1
+            time.sleep(_PAUSE)
+            continue
+        if row is None or not row[0]:
+            return
+        yield row[0]
 
 
 @contextmanager
-def _connection(where: Address, stream: str) -> Iterator[psycopg.Connection]:
+def housekeeping_connection(where: Address, stream: str) -> Iterator[psycopg.Connection]:
+    """A connection that commits each statement. Raises UnavailableError for all that goes wrong
+    with the database in the block."""
     with for_login(where) as address:
         connection = connect(address, f"eventsched keeps house in {stream}")
     try:

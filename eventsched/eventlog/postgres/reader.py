@@ -22,6 +22,7 @@ _PAGE = 64
 """Batches that are fetched at a time."""
 _STREAMS = "SELECT id, name FROM eventsched_log.stream ORDER BY id"
 _HEAD = "SELECT next, hash FROM eventsched_log.head WHERE stream = :s"
+_BEGIN = "SELECT max(next) AS begin FROM eventsched_log.pruned WHERE stream = :s"
 _BATCHES = f"""
 SELECT {BATCH_COLUMNS} FROM eventsched_log.batch b
 WHERE b.stream = :s AND b.first >= :begin ORDER BY b.first LIMIT {_PAGE}
@@ -127,6 +128,11 @@ class Reader:
         """The stream's committed head."""
         [row] = self.rows(_HEAD)
         return Head(row["next"], bytes(row["hash"]))
+
+    @property
+    def begin(self) -> int:
+        """The position of the first record that was not dropped."""
+        return int(self.rows(_BEGIN)[0]["begin"] or 0)
 
     def batches(self, first: int = 0) -> Iterator[StoredBatch]:
         """The batch that holds position ``first`` and all later ones, in order, up to the head at

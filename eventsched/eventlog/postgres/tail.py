@@ -36,9 +36,12 @@ FROM eventsched_log.batch b JOIN eventsched_log.epoch e
     ON e.stream = b.stream AND e.epoch = b.epoch
 WHERE b.stream = %s AND b.first >= %s ORDER BY b.first LIMIT %s
 """
-# The batch that ends at the snapshot, found by index: it is the last one that begins before.
+# Checkpoints are snapshots, too. The batch that ends at one is found by index: it is the last one
+# that begins before.
 _SNAPSHOT = """
-SELECT s.seq, s.hash, s.digest, s.version, s.body FROM eventsched_log.snapshot s
+SELECT s.seq, s.hash, s.digest, s.version, s.body FROM (
+    SELECT * FROM eventsched_log.snapshot UNION ALL SELECT * FROM eventsched_log.checkpoint
+) s
 CROSS JOIN LATERAL (
     SELECT b.hash, b.first + b.count AS next FROM eventsched_log.batch b
     WHERE b.stream = s.stream AND b.first < s.seq ORDER BY b.first DESC LIMIT 1
@@ -47,6 +50,10 @@ WHERE s.stream = %(stream)s AND s.seq < %(before)s AND b.next = s.seq AND b.hash
 ORDER BY s.seq DESC LIMIT 1
 """
 
+_BEGIN = """
+SELECT p.next FROM eventsched_log.pruned p JOIN eventsched_log.stream s ON s.id = p.stream
+WHERE s.name = %s ORDER BY p.first DESC LIMIT 1
+"""
 _REQUESTS = """
 SELECT plugin, key, asked_by, id FROM eventsched_log.request
 WHERE stream = %s AND seq IS NULL ORDER BY id LIMIT %s
@@ -112,6 +119,11 @@ class Tail:
             head = Head(batch.first + batch.count, batch.hash)
             batches.append(batch)
         return batches
+
+    def begin(self) -> int:
+        """The position of the first record that was not dropped. Raises UnavailableError."""
+        rows = self._rows(_BEGIN, (self._stream,))
+        return int(rows[0][0]) if rows else 0
 
     def requests(self, limit: int = 100) -> list[MemoryForgotten]:
         """At most ``limit`` open requests of operators, the oldest first. Raises

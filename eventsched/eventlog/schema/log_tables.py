@@ -79,6 +79,7 @@ partition = Table(
     "partition", metadata, _big("first", key=True), _big("next"), _big("base", nullable=True),
     Column("made_at", DateTime(timezone=True), nullable=False, server_default=_NOW), _stream(),
     Column("has_vectors", Boolean, nullable=False, server_default=text("true")),
+    _big("seal", nullable=True),
 )  # fmt: skip
 
 epoch = Table(
@@ -119,10 +120,26 @@ detail = Table(
     _int("stream", key=True), Column("body", LargeBinary, nullable=False),
 )  # fmt: skip
 
-snapshot = Table(
-    "snapshot", metadata, _big("seq", key=True), _stream(),
-    Column("hash", LargeBinary, nullable=False), _text("digest"), _text("version"),
-    Column("body", LargeBinary, nullable=False),
+snapshot, checkpoint = (
+    Table(
+        name, metadata, _big("seq", key=True), _stream(),
+        Column("hash", LargeBinary, nullable=False), _text("digest"), _text("version"),
+        Column("body", LargeBinary, nullable=False),
+    )
+    for name in ("snapshot", "checkpoint")
+)  # fmt: skip
+
+archived = Table(
+    "archived", metadata, _big("first", key=True), _big("next"), _stream(),
+    Column("archived_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    _text("day"), Column("archived_by", Text, nullable=False, server_default=text("SESSION_USER")),
+    Column("digests", JSON, nullable=False),
+)  # fmt: skip
+
+pruned = Table(
+    "pruned", metadata, _big("first", key=True), _big("next"), _big("seal"), _stream(),
+    Column("pruned_at", DateTime(timezone=True), nullable=False, server_default=_NOW),
+    Column("hash", LargeBinary, nullable=False),
 )  # fmt: skip
 
 node = Table(
@@ -305,6 +322,11 @@ _COMMENTS = {
     "[[time in µs, cause, version, record], …]",
     "detail": "Codes and raw scores of every node for a decision, whole or as a delta to base",
     "snapshot": "State at a position; a cache",
+    "checkpoint": "State at a position, kept for a sealed partition",
+    "archived": "What an archive holds, as db archive says",
+    "pruned": "The partitions that were dropped",
+    "partition.seal": "Derived: position of the record that seals it; null while there is none",
+    "pruned.hash": "Of its last batch",
     "node": (
         "Derived: the nodes of each row of the vectors; the newest before a position has it there"
     ),
@@ -332,7 +354,7 @@ _COMMENTS = {
     "batch.hash": "sha256 over this batch and the one before",
 }
 """The comments that the migrations set on tables and columns (migrations/sql: 0001_comments,
-0002_requests, 0010_rows, 0012_partitions)."""
+0002_requests, 0010_rows, 0012_partitions, 0013_seals)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")

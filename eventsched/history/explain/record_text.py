@@ -138,6 +138,14 @@ def _samples_taken(taken: records.SamplesTaken, _: Namer) -> str:
     return f"{text}; {taken.problem}" if taken.problem else text
 
 
+def _partition_sealed(sealed: records.PartitionSealed, _: Namer) -> str:
+    files = f"archived in {len(sealed.archived)} files" if sealed.archived else "not archived"
+    return (
+        f"the records from {sealed.first} to before {sealed.next} are sealed, {files}, "
+        f"with a checkpoint at {sealed.checkpoint}"
+    )
+
+
 def _verdict_defined(defined: records.VerdictDefined, _: Namer) -> str:
     verdict = defined.verdict
     reasons = ", ".join(verdict.reasons)
@@ -291,6 +299,7 @@ _TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
     records.ExtenderInquired: _extender_inquired,
     records.PluginOverran: _plugin_overran,
     records.SamplesTaken: _samples_taken,
+    records.PartitionSealed: _partition_sealed,
     records.VerdictDefined: _verdict_defined,
     records.ScoringDefined: _scoring_defined,
     PodQueued: _pod_queued,

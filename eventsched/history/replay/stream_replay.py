@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from eventsched.domain import records
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Stimulus
 from eventsched.domain.records.log_entry import LogEntry
@@ -22,6 +21,7 @@ from eventsched.domain.state.snapshot import copied
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog, StoredRecord, StoredSnapshot
 from eventsched.history.replay.engine_versions import EngineOfTerm, engine_for
+from eventsched.history.replay.logged_state import LoggedState, ReplayStart, apply_stored
 from eventsched.history.replay.tolerances import Tolerance, escaped, tolerance
 from eventsched.history.replay.vector_differences import in_vectors
 from eventsched.scheduling.engine import Engine
@@ -82,18 +82,19 @@ def rebuild(
     progress: Progress | None = None,
     *,
     end: int = 0,
+    start: ReplayStart = ReplayStart(),  # noqa: B008 - immutable
 ) -> ReplayResult:
-    """Applies the records before position ``until`` (all, for None) to a new engine. If the replay
-    passes the position of ``snapshot``, the states are compared. The log has to reach to ``end``;
-    otherwise the result has a divergence."""
-    result = ReplayResult(engine)
+    """Applies the records from ``start`` to before position ``until`` (all, for None) to a new
+    engine. If the replay passes the position of ``snapshot``, the states are compared. The log has
+    to reach to ``end``; otherwise the result has a divergence."""
+    result = ReplayResult(start.begin(engine))
     try:
-        for stored in _in_order(log, end):
+        for stored in _in_order(log, end, start.position):
             if _differs_from_snapshot(snapshot, result, stored.position):
                 return result
             if until is not None and stored.position >= until:
                 return result
-            _apply(engine, stored)
+            apply_stored(engine, stored)
             result.count(stored)
             if progress is not None and not result.records % 1_000:
                 progress(result)
@@ -112,11 +113,13 @@ def verify(
     *,
     end: int = 0,
     engine_of_term: EngineOfTerm | None = None,
+    start: ReplayStart = ReplayStart(),  # noqa: B008 - immutable
 ) -> ReplayResult:
     """Makes every decision again, up to the first difference. ``make_engine`` makes an engine with
-    the configuration and plugins that the stream began with, ``engine_of_term`` one for a term with
+    the configuration and plugins in force at ``start``, ``engine_of_term`` one for a term with
     others. The other parameters are those of ``rebuild``."""
-    return _DecisionReplay(make_engine, log, until, engine_of_term).run(snapshot, progress, end)
+    replay = _DecisionReplay(make_engine, log, until, engine_of_term, start)
+    return replay.run(snapshot, progress, end)
 
 
 class _DecisionReplay:
@@ -128,11 +131,12 @@ class _DecisionReplay:
         log: StoredLog,
         until: int | None,
         engine_of_term: EngineOfTerm | None,
+        start: ReplayStart,
     ) -> None:
         self._make_engine, self._log, self._until = make_engine, log, until
-        self._engine_of_term = engine_of_term
-        self._logged_state = _LoggedState(make_engine, log, engine_of_term)
-        self._result = ReplayResult(make_engine())
+        self._engine_of_term, self._start = engine_of_term, start
+        self._logged_state = LoggedState(make_engine, log, engine_of_term, start)
+        self._result = ReplayResult(start.begin(make_engine()))
 
     def run(
         self, snapshot: StoredSnapshot | None, progress: Progress | None, end: int
@@ -140,7 +144,7 @@ class _DecisionReplay:
         """Replays step by step."""
         result = self._result
         try:
-            for step in _steps(_in_order(self._log, end)):
+            for step in _steps(_in_order(self._log, end, self._start.position)):
                 if _differs_from_snapshot(snapshot, result, step[0].position):
                     return result
                 if self._until is not None and step[0].position >= self._until:
@@ -189,23 +193,24 @@ class _DecisionReplay:
         return True
 
     def _engine_before(self, position: int) -> Engine:
-        """An engine with the logged state before a position, read from the log's beginning."""
-        engine = self._make_engine()
-        for stored in self._log.read():
+        """An engine with the logged state before a position, read from the start on."""
+        engine = self._start.begin(self._make_engine())
+        for stored in self._log.read(self._start.position):
             if stored.position >= position:
                 break
             engine = engine_for(engine, stored, self._engine_of_term)
-            _apply(engine, stored)
+            apply_stored(engine, stored)
         return engine
 
 
 # --- reading ------------------------------------------------------------------------------
 
 
-def _in_order(log: StoredLog, end: int) -> Iterator[StoredRecord]:
-    """The records of a log. Raises CorruptLogError for a gap, and for an end before ``end``."""
-    expected = 0
-    for stored in log.read():
+def _in_order(log: StoredLog, end: int, begin: int) -> Iterator[StoredRecord]:
+    """The records of a log from position ``begin`` on. Raises CorruptLogError for a gap, and for an
+    end before ``end``."""
+    expected = begin
+    for stored in log.read(begin):
         if stored.position != expected:
             raise CorruptLogError(expected, f"is not there: position {stored.position} follows")
         yield stored
@@ -232,13 +237,6 @@ def _steps(log: Iterator[StoredRecord]) -> Iterator[list[StoredRecord]]:
         yield step
 
 
-def _apply(engine: Engine, stored: StoredRecord) -> None:
-    try:
-        engine.apply(stored.logged)
-    except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
-        raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
-
-
 def _decide_again(engine: Engine, first: StoredRecord) -> list[LogEntry]:
     """The engine's events for a step that begins with ``first``: a stimulus, or a scheduling
     attempt."""
@@ -250,48 +248,6 @@ def _decide_again(engine: Engine, first: StoredRecord) -> list[LogEntry]:
         return engine.observe(record, first.at)
     except (msgspec.MsgspecError, ValueError, LookupError, AssertionError) as problem:
         raise CorruptLogError(first.position, f"cannot be taken in: {problem}") from problem
-
-
-class _LoggedState:
-    """The state as the log has it, for a replay that has to continue from there after a tolerated
-    difference. It reads the log once, as far as it is needed."""
-
-    def __init__(
-        self,
-        make_engine: Callable[[], Engine],
-        log: StoredLog,
-        engine_of_term: EngineOfTerm | None,
-    ) -> None:
-        self._make_engine, self._engine_of_term = make_engine, engine_of_term
-        self._log = log
-        self._records: Iterator[StoredRecord] | None = None
-        self._engine: Engine | None = None
-
-    def engine_at(self, position: int) -> Engine:
-        """A new engine with the state before a position; positions must not decrease between
-        calls."""
-        if self._records is None or self._engine is None:
-            self._records, self._engine = self._log.read(), self._make_engine()
-        while self._engine.position < position:
-            stored = next(self._records)
-            self._engine = engine_for(self._engine, stored, self._remembered_factory)
-            _apply(self._engine, stored)
-        engine = self._make_engine()
-        engine.restore(self._engine.snapshot(), self._engine.position)
-        return engine
-
-    @property
-    def _remembered_factory(self) -> EngineOfTerm | None:
-        """``engine_of_term``, which also makes the later engines be of the new term."""
-        engine_of_term = self._engine_of_term
-        if engine_of_term is None:
-            return None
-
-        def make_and_remember(began: records.TermBegan) -> Engine:
-            self._make_engine = lambda: engine_of_term(began)
-            return engine_of_term(began)
-
-        return make_and_remember
 
 
 # --- differences --------------------------------------------------------------------------

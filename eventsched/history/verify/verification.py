@@ -12,39 +12,39 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 
 from eventsched.history.verify import verified_database
+from eventsched.history.verify.tables.verified_pods import KINDS, PodNowCheck
+from eventsched.history.verify.tables.verified_rows import RowCheck
+from eventsched.history.verify.tables.verified_typed_rows import TypedRowCheck
 from eventsched.history.verify.verified_chain import ChainCheck
 from eventsched.history.verify.verified_checkpoints import Checkpoint, CheckpointCheck
 from eventsched.history.verify.verified_database import DatabaseLog
 from eventsched.history.verify.verified_decisions import DecisionCheck, Facts
 from eventsched.history.verify.verified_file import LogFile
-from eventsched.history.verify.verified_log import BatchRow, DamagedError, Log, NoLogError, Packed
-from eventsched.history.verify.verified_pods import KINDS, PodNowCheck
+from eventsched.history.verify.verified_log import (
+    BatchRow,
+    DamagedError,
+    KeptStart,
+    Log,
+    NoLogError,
+    Packed,
+)
 from eventsched.history.verify.verified_preemptions import LivePods, PreemptionCheck
-from eventsched.history.verify.verified_rows import RowCheck
-from eventsched.history.verify.verified_typed_rows import TypedRowCheck
+from eventsched.history.verify.verified_problems import MOST_PROBLEMS, MissingDetails, Problem
+from eventsched.history.verify.verified_start import SealCheck, checkpoint_state, start_hash
 
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-MOST_PROBLEMS = 20
-"""The number of problems after which verification ends."""
 _json = json.JSONDecoder(parse_constant=_refuse)
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 """What reading a record of a wrong shape raises."""
-
-
-class Problem(NamedTuple):
-    """A problem in a log, and its position; None if it has none."""
-
-    position: int | None
-    text: str
 
 
 @dataclass
@@ -64,6 +64,8 @@ class Result:
     thinned_meanwhile: int = 0
     problems: list[Problem] = field(default_factory=list)
     proved_by: Checkpoint | None = None
+    start: KeptStart | None = None
+    checked_from: int = 0
     seconds: float = 0.0
 
     @property
@@ -86,14 +88,19 @@ def verify_database(
 ) -> list[Result]:
     """Checks the named streams of a database, or all of them, each as of the time when its check
     begins. Batches appended later are not read. The connection must be idle. Nothing is changed,
-    and no transaction lasts longer than one page. ``thinned`` allows details to be missing. Each
+    and no transaction lasts longer than one page. A stream is checked again if problems were found
+    and records were dropped meanwhile. ``thinned`` allows details to be missing. Each
     stream has to agree with its ``checkpoints``, and has to exist if it has one. Raises
     psycopg.Error."""
     results = []
     for number, name in verified_database.streams(connection):
         if streams is None or name in streams:
-            log = DatabaseLog(connection, number, name, counts_details=not thinned)
-            results.append(verify(log, thinned=thinned, checkpoints=checkpoints))
+            while True:
+                log = DatabaseLog(connection, number, name, counts_details=not thinned)
+                result = verify(log, thinned=thinned, checkpoints=checkpoints)
+                if not result.problems or not log.was_pruned():
+                    break
+            results.append(result)
     existing = {result.stream for result in results}
     for name in sorted({checkpoint.stream for checkpoint in checkpoints} - existing):
         if streams is None or name in streams:
@@ -150,47 +157,6 @@ class _EnoughError(Exception):
     """MOST_PROBLEMS problems were found; verification ends."""
 
 
-class _MissingDetails:
-    """Details that are missing although ``thinned`` was not given. If they existed when
-    verification began, they were thinned during it, which is allowed. The number of details
-    shows that: while it is the same as at the beginning, nothing was thinned."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._problems: list[Problem] = []
-        self._number = 0
-        self._is_thinned = False
-        self.seen = 0
-        """The number of details in the batches so far."""
-        self.thinned = 0
-        """The number of details thinned during verification; known at the end."""
-
-    def add(self, position: int, text: str) -> None:
-        """Adds a missing detail."""
-        self._number += 1
-        if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(Problem(position, text))
-
-    def known(self) -> list[Problem]:
-        """The details known to be missing from the beginning; none once the log was thinned."""
-        if self._problems and not self._is_thinned:
-            self._is_thinned = self._log.details_now() < self._log.details_at_first
-            if not self._is_thinned:
-                problems, self._problems = self._problems, []
-                return problems
-        return []
-
-    def left(self) -> list[Problem]:
-        """At the end of a log that was thinned: all others, unless thinning explains them."""
-        if not self._is_thinned:
-            return []
-        if self.seen + self._number <= self._log.details_at_first:
-            self.thinned = self._number
-            return []
-        why = "the log was thinned meanwhile, but not all of it: verify with --thinned"
-        return [Problem(position, f"{text} ({why})") for position, text in self._problems]
-
-
 class _Verification:
     """One pass over a stream, batch by batch."""
 
@@ -199,12 +165,14 @@ class _Verification:
         self.result = Result(log.stream)
         self._in_batch: list[Problem] = []
         """Problems of the present batch."""
-        self._facts = Facts()
-        self._missing = _MissingDetails(log)
+        start = self.result.start = log.start
+        self._state = None if start is None else checkpoint_state(start, self._report)
+        self._facts = Facts() if self._state is None else self._state.facts
+        self._missing = MissingDetails(log)
         self._decisions = DecisionCheck(
             self._facts, log.detail, self._report, self._missing.add, thinned=thinned
         )
-        self._pods = LivePods()
+        self._pods = LivePods() if self._state is None else self._state.live_pods
         self._preemptions = PreemptionCheck(
             self._facts, self._pods, log.detail, self._report, self._missing.add, thinned=thinned
         )
@@ -213,12 +181,16 @@ class _Verification:
         self._pods_now = None if tables is None else PodNowCheck(tables, self._report)
         self._typed_rows = None if tables is None else TypedRowCheck(tables, self._report)
         snapshots = [] if tables is None else tables.snapshots()
-        self._chain = ChainCheck(log.stream, log.epochs, snapshots, self._report)
+        begin = None if start is None else (start.position, start_hash(start, self._report))
+        self._chain = ChainCheck(log.stream, log.epochs, snapshots, self._report, begin)
+        self._seals = SealCheck(log, self._report)
         own = [checkpoint for checkpoint in checkpoints if checkpoint.stream == log.stream]
-        self._checkpoints = CheckpointCheck(own, self._report)
-        self._step, self._now = -1, -(2**63)
-        self._lost = False
+        self._checkpoints = CheckpointCheck(own, self._report, self._chain.next)
+        self._step: int | None = -1
+        self._now = -(2**63)
+        self._lost = start is not None
         """Whether records are missing; later records cannot be checked then."""
+        self._begin_state()
 
     def run(self) -> None:
         """Checks everything. Raises _EnoughError."""
@@ -240,6 +212,20 @@ class _Verification:
         sound = min((at for at in positions if at is not None), default=self._chain.next)
         agreeing = (found for found in self._checkpoints.matched if found.position <= sound)
         return max(agreeing, key=attrgetter("position"), default=None)
+
+    def _begin_state(self) -> None:
+        """At the position of the checkpoint, if the first records were dropped: from there on
+        records can be checked."""
+        state = self._state
+        if state is None or state.position != self._chain.next:
+            return
+        self._state, self._lost, self._step = None, False, None
+        self.result.checked_from = state.position
+        if self._rows is not None and self._typed_rows is not None:
+            self._rows.begin(state.position, state.verdicts, state.columns)
+            self._typed_rows.begin(state.position, state.pods)
+        if self._pods_now is not None:
+            self._pods_now.begin(state.pods)
 
     def _report(self, position: int, text: str) -> None:
         self._in_batch.append(Problem(position, text))
@@ -268,6 +254,7 @@ class _Verification:
         elif self._rows is not None and self._typed_rows is not None:
             self._rows.pass_over(batch.end)
             self._typed_rows.pass_over(batch.end)
+        self._begin_state()
         self.result.batches += 1
         self.result.records += len(items)
         self._flush()
@@ -275,6 +262,8 @@ class _Verification:
     def _check_end(self) -> None:
         self._chain.finish(self._log.head)
         self._checkpoints.finish(self._chain.next)
+        if not self._lost:
+            self._seals.finish(self.result.checked_from)
         if self._rows is not None and not self._lost:
             self._rows.finish(self._chain.next)
         if self._typed_rows is not None and not self._lost:
@@ -315,6 +304,8 @@ class _Verification:
                 kind = record["kind"]
                 if not (type(at) is type(cause) is type(version) is int and type(kind) is str):
                     raise TypeError("time, cause and version are integers, kind is text")
+                if self._step is None:  # the first one after a checkpoint
+                    self._step = cause
                 if (
                     at < self._now
                     or cause not in (self._step, position)
@@ -326,6 +317,8 @@ class _Verification:
                 if cause != self._step:
                     self._step = position
                 self._take(position, at, cause, record)
+                if kind == "PartitionSealed":
+                    self._seals.check(position, record)
                 if kind in _JUDGED:
                     self._judge(position, at, record, vectors)
             except _MISSHAPEN as problem:

@@ -21,11 +21,15 @@ class ChainCheck:
         epochs: Sequence[Epoch],
         snapshots: Iterable[tuple[int, bytes]],
         report: Report,
+        begin: tuple[int, bytes] | None = None,
     ) -> None:
-        """``snapshots`` are (seq, hash)."""
+        """``snapshots`` are (seq, hash). ``begin`` is the position at which the log begins and the
+        hash before it, if its first records were dropped."""
         self._epochs, self._snapshots, self._report = epochs, dict(snapshots), report
         self._term = -1  # index of the newest epoch that has begun
-        self.next, self.hash = 0, sha256(b"eventsched/1/" + stream.encode()).digest()
+        self.next, self.hash = begin or (0, sha256(b"eventsched/1/" + stream.encode()).digest())
+        if begin is not None:
+            self._term = sum(epoch.first <= begin[0] for epoch in epochs) - 1
         self._check_epochs()
         self._check_snapshot()
 

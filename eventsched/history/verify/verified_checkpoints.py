@@ -231,8 +231,10 @@ def _key_hash(name: str, key: "Ed25519PublicKey") -> bytes:
 class CheckpointCheck:
     """Compares the checkpoints of one stream with its chain."""
 
-    def __init__(self, checkpoints: Iterable[Checkpoint], report: Report) -> None:
-        self._open = sorted(set(checkpoints), key=lambda checkpoint: checkpoint.position)
+    def __init__(self, checkpoints: Iterable[Checkpoint], report: Report, begin: int = 0) -> None:
+        """Checkpoints before position ``begin``, where the log begins, are left out."""
+        own = (checkpoint for checkpoint in checkpoints if checkpoint.position >= begin)
+        self._open = sorted(set(own), key=lambda checkpoint: checkpoint.position)
         self._report = report
         self.matched: list[Checkpoint] = []
         """Those that agree with the chain, in order of position."""

@@ -9,8 +9,9 @@ Vectors may be thinned meanwhile; see ``details_now``.
 Written from docs/log-format.md, like all of verification.
 """
 
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import Any
 
@@ -22,6 +23,7 @@ from eventsched.history.verify.verified_log import (
     BatchRow,
     Epoch,
     HeadRow,
+    KeptStart,
     Packed,
     RowCursor,
 )
@@ -106,10 +108,10 @@ class _Pages:
                 return
             begin = page[-1][0] + 1
 
-    def by_window(self, query: str, end: int) -> Iterator[tuple[Any, ...]]:
-        """The same for a table without an index. The query's further parameters are the first
-        position and the end."""
-        begin, until = _FIRST, min(_WINDOW, end)
+    def by_window(self, query: str, end: int, begin: int) -> Iterator[tuple[Any, ...]]:
+        """The same for a table without an index, with few rows before position ``begin``. The
+        query's further parameters are the first position and the end."""
+        begin, until = _FIRST, min(begin + _WINDOW, end)
         while begin < end:
             yield from self.rows(query, begin, until, binary=True)
             begin, until = until, min(until + _WINDOW, end)
@@ -133,6 +135,7 @@ class DatabaseLog:
         self._stream, self._begin = stream, begin
         self._pages = pages = _Pages(connection, number)
         with one_moment(connection):
+            self._start = self._read_start() if begin == _FIRST else None
             self._epochs = self._read_epochs()
             self._head = self._read_head()
             newest = pages.rows(
@@ -141,7 +144,8 @@ class DatabaseLog:
             )
             self._last = newest[0][0] if newest else _FIRST
             self._end = max(newest[0][1] if newest else 0, self._head.next if self._head else 0)
-            self._tables = DatabaseTables(pages, self._end)
+            start = 0 if self._start is None else self._start.position
+            self._tables = DatabaseTables(pages, start, self._end)
             after = f"{_DETAILS} AND seq >= %s ORDER BY seq LIMIT 1"
             beyond = pages.rows(after, self._end, binary=True)
             self._details_at_first = self.details_now() if counts_details else 0
@@ -158,6 +162,25 @@ class DatabaseLog:
     def tables(self) -> "DatabaseTables":
         """The derived rows."""
         return self._tables
+
+    @property
+    def start(self) -> KeptStart | None:
+        """See Log."""
+        return self._start
+
+    def hash_at(self, position: int) -> bytes | None:
+        """See Log."""
+        query = """
+            SELECT hash FROM eventsched_log.batch
+            WHERE stream = %s AND first < %s AND first + count = %s ORDER BY first DESC LIMIT 1
+        """
+        rows = self._pages.rows(query, position, position, binary=True)
+        return rows[0][0] if rows else None
+
+    def was_pruned(self) -> bool:
+        """Whether records were dropped since reading began."""
+        newest = self._read_start()
+        return newest is not None and newest.position > (self._start or newest).position
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -202,6 +225,31 @@ class DatabaseLog:
         query = "SELECT count(*) FROM eventsched_log.detail WHERE stream = %s AND seq < %s"
         return int(self._pages.rows(query, self._end)[0][0])
 
+    def _read_start(self) -> KeptStart | None:
+        """The begin of the log, its seal and the first checkpoint, if records were dropped."""
+        pruned = self._pages.rows(
+            "SELECT next, seal FROM eventsched_log.pruned WHERE stream = %s"
+            " ORDER BY first DESC LIMIT 1"
+        )
+        for position, seal in pruned:
+            query = """
+                SELECT first, convert_to(body::text, 'UTF8') FROM eventsched_log.batch
+                WHERE stream = %s AND first <= %s ORDER BY first DESC LIMIT 1
+            """
+            record: Any = {}
+            for first, body in self._pages.rows(query, seal, binary=True):
+                with suppress(ValueError, IndexError, TypeError):
+                    record = json.loads(body)[seal - first][3]
+            kept = self._pages.rows(
+                "SELECT body FROM eventsched_log.checkpoint WHERE stream = %s AND seq = %s",
+                record.get("checkpoint", -1) if isinstance(record, dict) else -1, binary=True,
+            )  # fmt: skip
+            return KeptStart(
+                position, seal, record if isinstance(record, dict) else {},
+                kept[0][0] if kept else b"",
+            )  # fmt: skip
+        return None
+
     def _read_epochs(self) -> list[Epoch]:
         query = "SELECT epoch, token, first FROM eventsched_log.epoch WHERE stream = %s"
         rows = self._pages.rows(f"{query} ORDER BY epoch", binary=True)
@@ -216,14 +264,25 @@ class DatabaseLog:
 class DatabaseTables:
     """The derived rows and snapshots of a stream of a database."""
 
-    def __init__(self, pages: _Pages, end: int) -> None:
-        """``end`` is the end of the log. Rows of later positions, of which there should be none,
-        are read at once."""
+    def __init__(self, pages: _Pages, start: int, end: int) -> None:
+        """``start`` and ``end`` are those of the log. Rows of later positions, of which there
+        should be none, are read at once."""
         self._pages = pages
         self._dictionaries = {table: self._read_dictionary(table) for table in _KEYS}
         self._snapshots = pages.rows(
-            "SELECT seq, hash FROM eventsched_log.snapshot WHERE stream = %s ORDER BY seq",
+            "SELECT seq, hash FROM (SELECT stream, seq, hash FROM eventsched_log.snapshot"
+            " UNION SELECT stream, seq, hash FROM eventsched_log.checkpoint) AS kept"
+            " WHERE stream = %s ORDER BY seq",
             binary=True,
+        )
+        self._seals = dict(
+            pages.rows(
+                "SELECT first, seal FROM ("
+                "SELECT stream, first, seal FROM eventsched_log.partition UNION ALL "
+                "SELECT stream, first, seal FROM eventsched_log.pruned) AS sealed"
+                " WHERE stream = %s AND seal IS NOT NULL",
+                binary=True,
+            )
         )
         self._ahead: dict[str, RowCursor] = {}
         for table, position in _POSITIONS.items():
@@ -234,7 +293,7 @@ class DatabaseTables:
             rows = (
                 pages.by_index(f"{ordered} LIMIT %s", end, _ROWS_AT_ONCE)
                 if table == "decision"
-                else pages.by_window(ordered, end)
+                else pages.by_window(ordered, end, start)
             )
             self._ahead[table] = RowCursor(chain(rows, beyond))
 
@@ -254,6 +313,10 @@ class DatabaseTables:
     def snapshots(self) -> list[tuple[int, bytes]]:
         """See Tables."""
         return self._snapshots
+
+    def seals(self) -> dict[int, int]:
+        """See Tables."""
+        return dict(self._seals)
 
     def _read_dictionary(self, table: str) -> dict[tuple[Any, ...], tuple[Any, ...]]:
         keys = _KEYS[table]

@@ -55,6 +55,16 @@ class LogFile:
         """None: a file has no derived rows."""
         return
 
+    @property
+    def start(self) -> None:
+        """None: an export is whole."""
+        return
+
+    def hash_at(self, position: int) -> bytes | None:
+        """None: not known."""
+        del position
+        return None
+
     def batches(self) -> Iterator[BatchRow]:
         """The batches in order of the lines. Raises DamagedError."""
         for batch, details in self.lines():

@@ -52,6 +52,17 @@ class HeadRow(NamedTuple):
     token: bytes | None = None
 
 
+class KeptStart(NamedTuple):
+    """The begin of a log whose records before ``position`` were dropped. ``seal`` is the position
+    of the seal that says so, ``record`` that record, and ``checkpoint`` the bytes that it names;
+    both are empty if they are not there."""
+
+    position: int
+    seal: int
+    record: dict[str, Any]
+    checkpoint: bytes
+
+
 class DamagedError(Exception):
     """A file is malformed from some place on, which ``where`` names."""
 
@@ -79,7 +90,11 @@ class Tables(Protocol):
         """The pod row of a uid."""
 
     def snapshots(self) -> list[tuple[int, bytes]]:
-        """(seq, hash) of all snapshots, in order."""
+        """(seq, hash) of all snapshots and checkpoints, in order."""
+
+    def seals(self) -> dict[int, int]:
+        """The position of the seal of each partition that has one, by the partition's first
+        position; also of partitions that were dropped."""
 
 
 class Log(Protocol):
@@ -100,6 +115,13 @@ class Log(Protocol):
     @property
     def tables(self) -> Tables | None:
         """The derived tables; None for a file."""
+
+    @property
+    def start(self) -> KeptStart | None:
+        """The begin of the log, if its first records were dropped."""
+
+    def hash_at(self, position: int) -> bytes | None:
+        """The hash of the batch that ends at a position; None if that is not known."""
 
     def batches(self) -> Iterator[BatchRow]:
         """All batches in order of ``first``; can be called once. Raises DamagedError."""

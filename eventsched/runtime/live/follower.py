@@ -124,6 +124,7 @@ class Follower:
             with self.health.asking():
                 snapshot = await self._worker.call(self._tail.snapshot, before)
             if snapshot is None:
+                await self._require_beginning()
                 break
             # With many pods this takes seconds; probes must be answered meanwhile.
             stream_state = await asyncio.to_thread(self._followed_stream.load_snapshot, snapshot)
@@ -137,6 +138,17 @@ class Follower:
             before = snapshot.position
         self._restored = True
         self._load_seconds = time.perf_counter() - began
+
+    async def _require_beginning(self) -> None:
+        """Without a snapshot, the log has to be there from its first record on."""
+        begin = await self._worker.call(self._tail.begin)
+        if begin:
+            raise CorruptLogError(
+                begin,
+                "is the first record that was kept, and no snapshot or checkpoint after it "
+                "can be used: start the version of eventsched that ran before, or restore the "
+                "database from a backup",
+            )
 
     def _report_start(self) -> None:
         """Logs what the start had to apply and its times (s). ``estimated`` is the time that a
@@ -163,7 +175,7 @@ class Follower:
 
     def _start_over(self, reason: str) -> None:
         logger.warning("history was lost; the log is read again from the start", reason=reason)
-        self.caught_up = False
+        self.caught_up = self._restored = False
         self._followed_stream.start_over()
 
     def _missed(self, problem: UnavailableError) -> None:

@@ -22,7 +22,6 @@ from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import HistoryLost, StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import Address
-from eventsched.eventlog.postgres.housekeeping import make_partitions, thin
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.runtime.leader.followed_stream import FollowedStream
@@ -33,6 +32,7 @@ from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.database_size import measure_size
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
+from eventsched.runtime.live.log_housekeeping import Retention, keep_house
 from eventsched.runtime.live.ports import Cluster, Election, TermObserver
 from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
@@ -49,11 +49,6 @@ RELOAD_GRACE_SECONDS = 1.0
 _MAX_DEPOSED, _WINDOW = 5, 300.0
 """This many terms ended by another writer within this many seconds are too many."""
 
-_HOUSEKEEPING_AFTER = 10.0
-"""Seconds between the beginning of a term, which has more urgent work, and its housekeeping."""
-_HOUSEKEEPING_EVERY = 60.0
-"""Seconds between two looks at the partitions of the log."""
-
 logger = structlog.get_logger()
 
 
@@ -69,8 +64,7 @@ class ReplicaPlan:
     holder: str
     limits: Limits = field(default_factory=Limits)
     keeps_vectors: bool = True
-    vectors_age: float = 0.0
-    """Seconds after which vectors are deleted; 0: never."""
+    retention: Retention = field(default_factory=Retention)
     grace: float = END_GRACE_SECONDS
     database_patience: float = DATABASE_PATIENCE_SECONDS
     stand_down: float = STAND_DOWN_SECONDS
@@ -269,7 +263,9 @@ class Replica:
             side_tasks: list[Awaitable[None]] = [
                 pass_on_requests(tail, reader, driver),
                 measure_size(tail.database_size, reader, self.database),
-                self._keep_house(),
+                keep_house(
+                    self.plan.address, self.plan.stream, self.plan.retention, driver, self._now
+                ),
             ]
             if self.plan.sample is not None:
                 side_tasks.append(self.plan.sample(driver))
@@ -323,27 +319,6 @@ class Replica:
             return losing.result()
         finally:
             await _cancel(losing)
-
-    async def _keep_house(self) -> None:
-        """Makes partitions of the log ahead, and drops those of old vectors, while the term
-        lasts."""
-        plan = self.plan
-        await asyncio.sleep(_HOUSEKEEPING_AFTER)
-        while True:
-            worker = Worker("housekeeping")
-            try:
-                await worker.call(make_partitions, plan.address, plan.stream)
-                if plan.vectors_age:
-                    count = await worker.call(
-                        thin, plan.address, plan.stream, plan.vectors_age, self._now()
-                    )
-                    if count:
-                        logger.info("old vectors are deleted", decisions=count)
-            except UnavailableError as problem:
-                logger.warning("housekeeping of the log failed", reason=str(problem))
-            finally:
-                worker.stop()
-            await asyncio.sleep(_HOUSEKEEPING_EVERY)
 
     async def _after(self, reason: str) -> None:
         """Raises UnavailableError if terms are deposed too often: two replicas with separate

@@ -23,11 +23,11 @@ from eventsched.domain.records.verdicts import (
 from eventsched.eventlog import vectors
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.history.export_reader import FileLog
+from eventsched.history.verify.tables.verified_rows import uuid
 from eventsched.history.verify.verification import Result, verify, verify_file
 from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import BatchRow, NoLogError
-from eventsched.history.verify.verified_rows import uuid
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.jsonl.gz"))
 SMALL = next(path for path in HISTORIES if path.name == "0.1-cluster.jsonl.gz")

@@ -49,7 +49,7 @@ EVERY_FIELD: dict[str, Any] = {
     "stream": "default-scheduler",
     "batch": {"records": 100, "bytes": 1_000_000},
     "detail": "digest",
-    "retention": {"detail": "168h"},
+    "retention": {"detail": "168h", "records": "2160h", "requireArchive": False},
     "snapshot": {"records": 1000},
     "checkpoints": {"key": "/etc/eventsched/checkpoint.pem", "every": "1h", "to": "/var/lib"},
     "serving": {
@@ -97,6 +97,16 @@ def test_every_field_is_read() -> None:
 def test_durations_are_seconds() -> None:
     assert settings.seconds("168h") == 7 * 24 * 3600
     assert settings.seconds("1m30s") == 90
+
+
+def test_records_are_kept_at_least_as_long_as_vectors() -> None:
+    """0s is forever, for either."""
+    for sound in ("{detail: 168h}", "{records: 1h}", "{detail: 1h, records: 1h}"):
+        assert problems(HEAD + f"retention: {sound}\n") == []
+    assert problems(HEAD + "retention: {detail: 168h, records: 24h}\n") == [
+        "f.yaml: retention.records: 24h is shorter than detail, 168h: vectors go with their "
+        "records; keep records at least as long"
+    ]
 
 
 def test_an_off_without_quotes_is_off() -> None:

@@ -74,6 +74,16 @@ class ArchiveFiles:
         return None
 
     @property
+    def start(self) -> None:
+        """None: an archive begins with the first record."""
+        return
+
+    def hash_at(self, position: int) -> bytes | None:
+        """See Log: known at the ends of days."""
+        ends = (_of_hex(day.batches, day.after) for day in self._days if day.next == position)
+        return next(ends, None)
+
+    @property
     def epochs(self) -> list[Epoch]:
         """The epochs that began before the end of the archive."""
         return [epoch for day in self._days for epoch in day.epochs]

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from eventsched.history.verify.archives.archive_files import ArchiveFiles, check_chain
-from eventsched.history.verify.verification import Problem, Result, verify
+from eventsched.history.verify.verification import Result, verify
 from eventsched.history.verify.verified_checkpoints import Checkpoint
 from eventsched.history.verify.verified_database import DatabaseLog, streams
 from eventsched.history.verify.verified_log import (
@@ -20,6 +20,7 @@ from eventsched.history.verify.verified_log import (
     Packed,
     Tables,
 )
+from eventsched.history.verify.verified_problems import Problem
 
 
 class ContinuedArchive:
@@ -50,6 +51,15 @@ class ContinuedArchive:
     def tables(self) -> Tables | None:
         """The derived rows of the database, if it has those of the archived positions, too."""
         return self._database.tables if self._database.has_position(0) else None
+
+    @property
+    def start(self) -> None:
+        """None: the archive has the first record."""
+        return
+
+    def hash_at(self, position: int) -> bytes | None:
+        """See Log."""
+        return self._archived.hash_at(position) or self._database.hash_at(position)
 
     @property
     def epochs(self) -> list[Epoch]:

@@ -5,10 +5,11 @@ Written from docs/log-format.md, like all of verification.
 """
 
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
+from eventsched.history.verify.tables.verified_rows import Record, Report, Row, differences, uuid
 from eventsched.history.verify.verified_log import Tables
-from eventsched.history.verify.verified_rows import Record, Report, Row, differences, uuid
 
 _QUEUES = ("active", "backoff", "unschedulable", "gated")
 _HELD = ("binding", "waiting")
@@ -39,7 +40,18 @@ class TypedRowCheck:
         self._typed: set[str] = set()
         self._others: set[str] = set()
         self._kinds: Counter[str] = Counter()
-        self._counted = tables.dictionary("record_count")
+        self._counted: dict[tuple[Any, ...], Row] | None = tables.dictionary("record_count")
+        self._unknown: set[str] = set()
+        """The pods from before the checkpoint at which verification began."""
+        self._gone: set[str] = set()
+        """Those that were deleted in the present batch."""
+
+    def begin(self, position: int, pods: Collection[str]) -> None:
+        """Begins at a checkpoint that has these pods. Rows of earlier positions are not
+        compared, nor those that end what began earlier, nor the counts of records."""
+        self.pass_over(position)
+        self._unknown = {uuid(uid) for uid in pods}
+        self._counted = None
 
     def expect(
         self, position: int, at: int, cause: int, record: Record, before: Pod, after: Pod
@@ -59,6 +71,8 @@ class TypedRowCheck:
             self._others.add(pod)
         if kind == "PreemptionDecided":
             self._others.update(uuid(victim) for victim in record.get("victims", ()))
+        if kind == "PodDeleted" and pod in self._unknown:
+            self._gone.add(pod)
         if kind == "PodQueued":
             self._expected["queue_move"].append(_move(position, at, cause, pod, record))
         elif kind == "PodDecided":
@@ -97,12 +111,22 @@ class TypedRowCheck:
         self._expected["mention"] = [(first, pod) for pod in sorted(mentioned)]
         for table, expected in self._expected.items():
             stored = self._tables.rows(table, end)
+            if self._unknown:
+                stored = [row for row in stored if not self._ends_the_unknown(table, row)]
             if stored != expected:
                 for position, problem in differences(table, expected, stored):
                     self._report(position, problem)
             expected.clear()
         self._typed.clear()
         self._others.clear()
+        self._unknown -= self._gone
+        self._gone.clear()
+
+    def _ends_the_unknown(self, table: str, row: Row) -> bool:
+        """Whether a row ends something of a pod that may have begun before the checkpoint."""
+        if table == "queue_stay":
+            return row[3] in self._unknown
+        return table == "reservation" and row[4] in self._unknown and row[7] != "PodBound"
 
     def pass_over(self, end: int) -> None:
         """Skips the rows before position ``end``: their records are missing."""
@@ -120,6 +144,8 @@ class TypedRowCheck:
                     f"table {table} has {len(rows)} rows for positions at or after the end of the "
                     f"log ({end}), expected none",
                 )
+        if self._counted is None:
+            return
         counted = {kind: records for (kind,), (records,) in self._counted.items()}
         if counted != self._kinds:
             for kind in sorted({*counted, *self._kinds}):

@@ -3,11 +3,11 @@
 Written from docs/log-format.md, like all of verification.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from eventsched.history.verify.tables.verified_rows import Record, Report, uuid
 from eventsched.history.verify.verified_log import COLUMNS, Tables
-from eventsched.history.verify.verified_rows import Record, Report, uuid
 
 _NAMES = [name.partition("::")[0] for name in COLUMNS["pod_now"]]
 _HELD = ("bound", "binding", "waiting")
@@ -22,6 +22,12 @@ class PodNowCheck:
     def __init__(self, tables: Tables, report: Report) -> None:
         self._tables, self._report = tables, report
         self._pods: dict[str, dict[str, Any]] = {}
+        self._unknown: set[str] = set()
+        """The pods from before the checkpoint at which verification began."""
+
+    def begin(self, pods: Collection[str]) -> None:
+        """Begins at a checkpoint that has these pods, whose rows are not compared."""
+        self._unknown = set(pods)
 
     def row(self, uid: str) -> dict[str, Any]:
         """A copy of the pod's row; {} if it has none. ``last`` is its newest decision: position,
@@ -38,6 +44,7 @@ class PodNowCheck:
             return
         if kind == "PodDeleted":
             self._pods.pop(record["uid"], None)
+            self._unknown.discard(record["uid"])
             return
         row = self._pods.get(record["pod"]["uid"] if kind == "PodUpdated" else record["uid"])
         if row is None:
@@ -54,6 +61,9 @@ class PodNowCheck:
     def finish(self, end: int) -> None:
         """Compares the pods with the rows; the log ends at ``end``."""
         rows = self._tables.dictionary("pod_now")
+        for uid in self._unknown:
+            if rows.pop((uuid(uid),), None) is None:
+                self._report(end, f"table pod_now, pod {uid}: has no row")
         for uid, pod in self._pods.items():
             row = rows.pop((uuid(uid),), None)
             problem = "has no row" if row is None else _difference(pod, row)

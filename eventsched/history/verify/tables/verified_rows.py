@@ -24,6 +24,17 @@ class RowCheck:
         self.known: set[str] = set()
         """The pods that were added in the last batch compared, and had been added before."""
 
+    def begin(self, position: int, verdicts: list[Record], columns: list[list[Record]]) -> None:
+        """Begins at a checkpoint: rows of earlier positions are not compared, the dictionaries have
+        to be those of the checkpoint."""
+        self.pass_over(position)
+        for number, verdict in enumerate(verdicts, 1):
+            entry = {"kind": "VerdictDefined", "number": number, "verdict": verdict}
+            self.expect(position, 0, entry, 0)
+        for number, scoring in enumerate(columns, 1):
+            entry = {"kind": "ScoringDefined", "number": number, "columns": scoring}
+            self.expect(position, 0, entry, 0)
+
     def expect(self, position: int, at: int, record: Record, nodes: int) -> None:
         """Adds the rows of a record; ``nodes`` is the number of the nodes' rows before it. Raises
         KeyError, TypeError, ValueError and AttributeError for a record of a wrong shape."""
