@@ -154,20 +154,33 @@ BEGIN
     RETURN v_last + 1;
 END $$;
 
--- Drops one table of the oldest partition, if that may be dropped; the table of batches comes last,
--- and with it what refers to the partition. Returns the name of the table, null if there is none.
--- Gives up (55P03) if a query holds it up for longer than an append may wait.
+-- Drops one table of the oldest partition, if that may be dropped. Before the first one it notes
+-- that the partition is pruned, so that nobody reads what is only partly there; the table of batches
+-- comes last, and with it what refers to the partition. Returns the name of the table, null if there
+-- is none. Gives up (55P03) if a query holds it up for longer than an append may wait.
 CREATE FUNCTION eventsched_log.prune(p_stream text, p_before timestamptz) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_partition eventsched_log.partition;
-    v_last      record;
+    v_next      bigint;
     v_table     text;
     v_name      text;
 BEGIN
     PERFORM eventsched_log.require_grant(p_stream);
     SELECT * INTO v_partition FROM eventsched_log.prunable(p_stream, p_before);
     IF NOT FOUND THEN RETURN NULL; END IF;
+    SELECT next INTO v_next FROM eventsched_log.pruned
+    WHERE stream = v_partition.stream AND first = v_partition.first;
+    IF NOT FOUND THEN
+        INSERT INTO eventsched_log.pruned (stream, first, next, seal, hash)
+        SELECT v_partition.stream, v_partition.first, e.next, v_partition.seal, e.hash FROM (
+            SELECT first + count AS next, hash FROM eventsched_log.batch
+            WHERE stream = v_partition.stream AND first < v_partition.next
+            UNION ALL
+            SELECT next, hash FROM eventsched_log.pruned WHERE stream = v_partition.stream
+        ) AS e ORDER BY e.next DESC LIMIT 1;
+        RETURN 'pruned';
+    END IF;
     PERFORM set_config('lock_timeout', '20ms', true);
     FOREACH v_table IN ARRAY array_remove(eventsched_log.partitioned_tables(), 'batch') LOOP
         v_name := format('%s_%s_%s', v_table, v_partition.stream, v_partition.first);
@@ -176,23 +189,12 @@ BEGIN
             RETURN v_name;
         END IF;
     END LOOP;
-    SELECT * INTO v_last FROM (
-        SELECT first + count AS next, hash FROM eventsched_log.batch
-        WHERE stream = v_partition.stream AND first < v_partition.next
-        UNION ALL
-        SELECT next, hash FROM eventsched_log.pruned WHERE stream = v_partition.stream
-    ) AS ends ORDER BY next DESC LIMIT 1;
     v_name := format('batch_%s_%s', v_partition.stream, v_partition.first);
     EXECUTE format('DROP TABLE eventsched_log.%I', v_name);
-    INSERT INTO eventsched_log.pruned (stream, first, next, seal, hash)
-    VALUES (v_partition.stream, v_partition.first, v_last.next, v_partition.seal,
-            v_last.hash);
     DELETE FROM eventsched_log.partition
     WHERE stream = v_partition.stream AND first = v_partition.first;
-    DELETE FROM eventsched_log.checkpoint
-    WHERE stream = v_partition.stream AND seq < v_last.next;
-    DELETE FROM eventsched_log.archived
-    WHERE stream = v_partition.stream AND next <= v_last.next;
+    DELETE FROM eventsched_log.checkpoint WHERE stream = v_partition.stream AND seq < v_next;
+    DELETE FROM eventsched_log.archived WHERE stream = v_partition.stream AND next <= v_next;
     PERFORM set_config('eventsched.prunes', 'on', true);
     DELETE FROM eventsched_log.node n
     WHERE n.stream = v_partition.stream AND n.seq < v_partition.next

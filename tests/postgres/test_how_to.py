@@ -197,9 +197,10 @@ def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
 
 def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> None:
     with own_database(place, newest) as database:
-        environment = {"DATABASE_URL": database.url("postgres")}
+        address = database.url("postgres")
+        environment = {"DATABASE_URL": address, "OWNER_URL": address, "ARCHIVE": str(tmp_path)}
         page = Page("how-to/keep-the-database-small.md", tmp_path, environment, path=(newest,))
-        assert page.run() == 3
+        assert page.run() == 4
         with psycopg.connect(database.url("postgres")) as connection:
             row = connection.execute("SHOW eventsched.partition_records").fetchone()
         assert row == ("1048576",)

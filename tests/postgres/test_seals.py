@@ -3,7 +3,9 @@
 import asyncio
 import zlib
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -12,6 +14,9 @@ from eventsched import __version__
 from eventsched.cli.main import main
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.records import PartitionSealed, StreamStarted
+from eventsched.eventlog.archive.archive_notes import note_archived
+from eventsched.eventlog.archive.archiver import archive
+from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_text
@@ -23,6 +28,7 @@ from tests.postgres.replicas import STREAM, Scene, play
 RECORDS = 32
 """Of a partition."""
 KEEPS = Retention()
+SEALS = Retention(records_age=1e9, needs_archive=False)
 DROPS = Retention(records_age=0.001, needs_archive=False)
 
 
@@ -54,8 +60,9 @@ def seals(database: str) -> list[PartitionSealed]:
     ]
 
 
-def fill(database: str, retention: Retention, *, drops: bool) -> None:
-    """Runs a replica with 30 pods, until the log begins later (``drops``) or not."""
+def fill(database: str, retention: Retention, *, drops: bool = False, sealed: int = 0) -> None:
+    """Runs a replica with 30 pods, until the log begins later (``drops``) and ``sealed`` partitions
+    have a seal."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         assembly = assemble_text("", [], STREAM, IN_TREE)
@@ -68,12 +75,21 @@ def fill(database: str, retention: Retention, *, drops: bool) -> None:
         )
         scene.cluster.put(*pods(30))
         await until(lambda: scene.bound == 30 and scene.settled)
-        if drops:
-            await until(lambda: begin(database) > 0 and scene.settled)
-        else:
-            await until(lambda: scene.settled)
+        await until(lambda: begin(database) > 0 or not drops)
+        count = "SELECT count(*) FROM eventsched_log.partition WHERE seal IS NOT NULL"
+        await until(lambda: rows(database, count)[0][0] >= sealed)
+        await until(lambda: scene.settled)
 
     play(database, story, retention=retention)
+
+
+def archive_today(database: str, folder: Path) -> str:
+    """Archives everything, as if it were tomorrow. Returns the day."""
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    reader = Reader(database, STREAM)
+    [day] = archive(reader, folder, tomorrow, tomorrow)
+    assert note_archived(database, folder, STREAM, [day])
+    return day.day
 
 
 def test_a_full_partition_is_sealed_and_dropped(small: str) -> None:
@@ -115,3 +131,101 @@ def test_a_log_without_its_first_records_is_verified_and_replayed(
     assert main(["replay", "--verify", "--database", small]) == 0
     assert "every decision came out as it is written" in capsys.readouterr().out
     assert main(["replay", "--database", small]) == 0
+
+
+def test_a_prune_that_is_interrupted_goes_on(small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each of its steps the log that is left is read and verified, and goes on."""
+    fill(small, SEALS, sealed=2)
+    before = "now() + interval '1 day'"
+    steps = 0
+    with psycopg.connect(small, autocommit=True) as admin:
+        while True:
+            admin.execute(f"SELECT eventsched_log.prune_names('{STREAM}', {before}, 0)".encode())
+            [(table,)] = admin.execute(
+                f"SELECT eventsched_log.prune('{STREAM}', {before})".encode()
+            ).fetchall()
+            if table is None:
+                break
+            steps += 1
+            assert main(["verify", "--database", small]) == 0, table
+            assert main(["db", "doctor", "--database", small]) in (0, 1)
+            if steps in (1, 5, 9, 10):
+                assert main(["replay", "--verify", "--database", small]) == 0, table
+    assert steps >= 10
+    fill(small, DROPS, drops=True)
+    assert main(["verify", "--database", small]) == 0
+
+
+def test_only_what_an_archive_holds_is_sealed(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unless the configuration says otherwise. With the archive nothing is lost."""
+    of_database = ["--database", small]
+    both = ["--from-archive", str(tmp_path), *of_database]
+    prune = ["db", "prune", "--before", "2099-01-01", "--archive", str(tmp_path), *of_database]
+    fill(small, KEEPS)
+    assert seals(small) == []
+    assert main(prune) == 0
+    assert "is not sealed: run `eventsched db archive`" in capsys.readouterr().out
+    day = archive_today(small, tmp_path)
+    whole = Reader(small, STREAM).head.next
+    fill(small, KEEPS, sealed=2)
+    found = seals(small)
+    assert {frozenset(seal.archived) for seal in found} == {
+        frozenset(f"{day}.{content}.parquet" for content in ("batches", "details", "decisions"))
+    }
+    assert max(seal.next for seal in found) <= whole
+
+    file = tmp_path / STREAM / f"{day}.decisions.parquet"
+    kept = file.read_bytes()
+    file.write_bytes(kept + b"x")
+    capsys.readouterr()
+    assert main(prune) == 2
+    assert "is not the file that was archived" in capsys.readouterr().err
+    file.unlink()
+    assert main(prune) == 2
+    assert begin(small) == 0
+    file.write_bytes(kept)
+    assert main(prune) == 0
+    assert "positions 0 to " in capsys.readouterr().out
+    assert begin(small) > 0
+
+    export = ["log", "export", str(tmp_path / "log.jsonl")]
+    assert main([*export, *of_database]) == 2
+    assert "add --from-archive FOLDER" in capsys.readouterr().err
+    assert main([*export, *both]) == 0
+    for command in (["verify"], ["replay", "--verify"], ["explain", "default/p0"]):
+        assert main([*command, *both]) == 0, capsys.readouterr()
+    assert main(["verify", "--file", str(tmp_path / "log.jsonl")]) == 0
+    assert main(["db", "archive", "--to", str(tmp_path), *of_database]) == 0
+    assert main(["db", "stats", *of_database]) == 0
+
+
+def test_a_log_whose_checkpoint_is_gone_is_refused(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By verify, replay and a replica, each with the reason."""
+    fill(small, DROPS, drops=True)
+    with psycopg.connect(small, autocommit=True) as admin:
+        admin.execute("DELETE FROM eventsched_log.checkpoint")
+        admin.execute("DELETE FROM eventsched_log.snapshot")
+    assert main(["verify", "--database", small]) == 1
+    assert "the checkpoint of the seal at position" in capsys.readouterr().out
+    assert main(["replay", "--database", small]) == 3
+
+    async def refused(_: Scene, running: "asyncio.Task[None]") -> None:
+        with pytest.raises(CorruptLogError, match="no snapshot or checkpoint after it can be used"):
+            await running
+
+    play(small, refused)
+
+
+def test_a_seal_that_does_not_say_what_the_chain_says_is_found(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if the table of what was dropped was changed."""
+    fill(small, DROPS, drops=True)
+    with psycopg.connect(small, autocommit=True) as admin:
+        admin.execute("UPDATE eventsched_log.pruned SET seal = seal + 1")
+    assert main(["verify", "--database", small]) == 1
+    assert "no seal at position" in capsys.readouterr().out

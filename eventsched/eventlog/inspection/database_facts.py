@@ -88,7 +88,9 @@ SELECT s.name, t.relname::text, c.wanted, p.oid IS NOT NULL, coalesce(p.relispar
 FROM (SELECT r.*, t.oid AS root, format('%s_%s_%s', t.relname, r.stream, r.first) AS wanted
       FROM eventsched_log.partition r JOIN pg_class t
       ON t.relnamespace = 'eventsched_log'::regnamespace AND t.relkind = 'p'
-      WHERE r.has_vectors OR t.relname <> 'detail') c
+      WHERE (r.has_vectors OR t.relname <> 'detail')
+        AND NOT EXISTS (SELECT FROM eventsched_log.pruned d  -- it may be dropped in part
+                        WHERE d.stream = r.stream AND d.first = r.first)) c
 JOIN eventsched_log.stream s ON s.id = c.stream JOIN pg_class t ON t.oid = c.root
 LEFT JOIN pg_class p ON p.relname = c.wanted AND p.relnamespace = t.relnamespace
 WHERE p.relispartition IS NOT TRUE

@@ -186,8 +186,7 @@ class _Verification:
         self._seals = SealCheck(log, self._report)
         own = [checkpoint for checkpoint in checkpoints if checkpoint.stream == log.stream]
         self._checkpoints = CheckpointCheck(own, self._report, self._chain.next)
-        self._step: int | None = -1
-        self._now = -(2**63)
+        self._step, self._now = -1, -(2**63)
         self._lost = start is not None
         """Whether records are missing; later records cannot be checked then."""
         self._begin_state()
@@ -219,7 +218,7 @@ class _Verification:
         state = self._state
         if state is None or state.position != self._chain.next:
             return
-        self._state, self._lost, self._step = None, False, None
+        self._state, self._lost = None, False
         self.result.checked_from = state.position
         if self._rows is not None and self._typed_rows is not None:
             self._rows.begin(state.position, state.verdicts, state.columns)
@@ -304,8 +303,6 @@ class _Verification:
                 kind = record["kind"]
                 if not (type(at) is type(cause) is type(version) is int and type(kind) is str):
                     raise TypeError("time, cause and version are integers, kind is text")
-                if self._step is None:  # the first one after a checkpoint
-                    self._step = cause
                 if (
                     at < self._now
                     or cause not in (self._step, position)

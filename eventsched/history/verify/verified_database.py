@@ -136,6 +136,8 @@ class DatabaseLog:
         self._pages = pages = _Pages(connection, number)
         with one_moment(connection):
             self._start = self._read_start() if begin == _FIRST else None
+            if self._start is not None:  # a partition may be dropped in part only
+                self._begin = self._start.position
             self._epochs = self._read_epochs()
             self._head = self._read_head()
             newest = pages.rows(
@@ -150,7 +152,7 @@ class DatabaseLog:
             beyond = pages.rows(after, self._end, binary=True)
             self._details_at_first = self.details_now() if counts_details else 0
         query = f"{_DETAILS} AND seq >= %s AND seq < %s ORDER BY seq LIMIT %s"
-        rows = chain(pages.by_index(query, self._end, _ROWS_AT_ONCE, begin), beyond)
+        rows = chain(pages.by_index(query, self._end, _ROWS_AT_ONCE, self._begin), beyond)
         self._details = RowCursor(map(Packed._make, rows))
 
     @property
