@@ -31,6 +31,8 @@ def label() -> str:
 
 
 def is_readable(version: str) -> bool:
-    """Whether a snapshot with this label has the format of this version."""
+    """Whether a snapshot with this label has the format of this version. A checkpoint is such a
+    snapshot, kept for years: who raises FORMAT makes the earlier ones readable, too
+    (tests/unit/history/test_checkpoint_formats.py)."""
     number, slash, _ = version.partition("/")
     return number == str(FORMAT) if slash else FORMAT == 1 and version == _FIRST

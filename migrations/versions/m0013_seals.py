@@ -23,6 +23,7 @@ _FOR_WRITERS = (
     "eventsched_log.note_archived(text, text, bigint, bigint, json)"
 )
 _FOR_READERS = "eventsched_log.prunable(text, timestamptz)"
+_TRIGGER = "eventsched_log.mark_seals()"
 _DENY = """
 CREATE OR REPLACE FUNCTION eventsched_log.deny() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -43,7 +44,7 @@ def upgrade() -> None:
     """Adds the tables and functions."""
     with as_owner() as with_roles:
         run_script("0013_seals.sql")
-        op.execute(f"REVOKE ALL ON FUNCTION {_FOR_WRITERS}, {_FOR_READERS} FROM PUBLIC")
+        op.execute(f"REVOKE ALL ON FUNCTION {_FOR_WRITERS}, {_FOR_READERS}, {_TRIGGER} FROM PUBLIC")
         if with_roles:
             for table in _TABLES:
                 op.execute(f"GRANT SELECT ON eventsched_log.{table} TO {WRITER}, {READER}")
@@ -57,7 +58,7 @@ def downgrade() -> None:
         op.execute(_PRUNED)
         op.execute(f"DROP FUNCTION {_FOR_WRITERS}, {_FOR_READERS}")
         op.execute("DROP TRIGGER mark_seals ON eventsched_log.batch")
-        op.execute("DROP FUNCTION eventsched_log.mark_seals()")
+        op.execute(f"DROP FUNCTION {_TRIGGER}")
         execute_script(_DENY)
         for table in _TABLES:
             op.execute(f"DROP TABLE eventsched_log.{table}")
