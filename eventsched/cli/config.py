@@ -124,7 +124,8 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
 
 def _with_settings(checked: Checked, text: str, source: str) -> Checked:
     """Adds the problems of the second document, eventsched's own settings (docs/run.md)."""
-    new = settings.problems(text, source, checked.problems)
+    profiles = [profile.name for profile in checked.profiles]
+    new = settings.problems(text, source, checked.problems, profiles)
     return replace(checked, problems=(*checked.problems, *new))
 
 

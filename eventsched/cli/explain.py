@@ -4,6 +4,7 @@ import argparse
 import json
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
@@ -12,6 +13,7 @@ from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.output.time_format import with_distance
 from eventsched.cli.output.workload_output import workload_json, workload_text
+from eventsched.cli.recomputed_vectors import VectorRecomputation
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading
@@ -46,6 +48,16 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
     parser.add_argument("--full", action="store_true", help="show everything")
+    parser.add_argument(
+        "--recompute", action="store_true",
+        help="make the verdicts and scores of all nodes again from the log, if only some or none "
+        "are stored",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
+        help="with --recompute, a file with plugins that the stream was written with; may be "
+        "repeated",
+    )  # fmt: skip
     add_database_options(parser)
     add_archive_option(parser, file_help="an exported log")
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
@@ -56,10 +68,10 @@ def run(options: argparse.Namespace) -> int:
     """Prints the explanation."""
     target = parse_target(options.pod, options.namespace)
     if options.file is not None:
-        return _explain_scanned(options, target, FileLog(options.file), "--file")
+        return _explain_scanned(options, target, FileLog(options.file), None, "--file")
     if options.from_archive is not None:
-        with archived_log(options) as (log, _):
-            return _explain_scanned(options, target, log, "--from-archive")
+        with archived_log(options) as (log, reader):
+            return _explain_scanned(options, target, log, reader, "--from-archive")
     with database.reader_address(*database_of(options)) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
@@ -67,13 +79,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _explain_scanned(
-    options: argparse.Namespace, target: ExplainTarget, log: StreamLog, option: str
+    options: argparse.Namespace,
+    target: ExplainTarget,
+    log: StreamLog,
+    reader: Reader | None,
+    option: str,
 ) -> int:
     evidence = ScannedEvidence(log, log.stream)
     if _is_workload(target, evidence):
         remedy = "name one of its pods, or give --database or --data-dir alone"
         raise InputError(option, "there is no table of pods", remedy)
-    return _explain(options, target, evidence)
+    return _explain(options, target, evidence, VectorRecomputation(log, reader, options.plugin))
 
 
 def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
@@ -81,7 +97,8 @@ def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: 
     try:
         if _is_workload(target, stored):
             return _explain_workload(options, target, reader)
-        return _explain(options, target, stored)
+        again = VectorRecomputation(reader, reader, options.plugin)
+        return _explain(options, target, stored, again)
     except NoPodError as problem:
         raise InputError(
             problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
@@ -117,8 +134,8 @@ def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
 
 
 def _explain_workload(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
-    for option in ("attempt", "node"):
-        if getattr(options, option) is not None:
+    for option in ("attempt", "node", "recompute"):
+        if getattr(options, option) not in (None, False):
             problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
     workload = find_workload(reader, target)
@@ -130,9 +147,15 @@ def _explain_workload(options: argparse.Namespace, target: ExplainTarget, reader
     return 0
 
 
-def _explain(options: argparse.Namespace, target: ExplainTarget, evidence: Evidence) -> int:
+def _explain(
+    options: argparse.Namespace,
+    target: ExplainTarget,
+    evidence: Evidence,
+    recomputation: VectorRecomputation,
+) -> int:
     name = target.full_name if target.kind == POD else target.word
-    explained = explain(evidence, name, options.attempt, options.node)
+    recompute = recomputation.detail if options.recompute else None
+    explained = explain(evidence, name, options.attempt, options.node, recompute)
     if options.output == "json":
         print(json.dumps(story_json(explained)))
     else:

@@ -78,7 +78,7 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
             f"the records before position {start.position} were dropped",
             "add --from-archive FOLDER",
         )
-    assembly = _assembly(log, log.stream, options.plugin, options.verify, start)
+    assembly = begun_assembly(log, log.stream, options.plugin, options.verify, start)
     gc_tuning.freeze()
     started = time.perf_counter()
     snapshot, end = reader.snapshot() if reader else None, log.head.next
@@ -89,7 +89,7 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
             options.until,
             snapshot,
             end=end,
-            engine_of_term=lambda began: _assembled(began, log.stream, options.plugin).engine(),
+            engine_of_term=lambda began: assembled(began, log.stream, options.plugin).engine(),
             start=_replay_start(start),
         )
     else:
@@ -113,7 +113,7 @@ def _replay_start(start: LogStart | None) -> ReplayStart:
     return ReplayStart() if start is None else ReplayStart(start.position, start.state)
 
 
-def _assembly(
+def begun_assembly(
     log: StoredLog, stream: str, plugins: list[Path], verify: bool, start: LogStart | None
 ) -> Assembly:
     """The configuration and the plugins that the stream was begun with, or that were in force where
@@ -144,12 +144,12 @@ def _assembly_of(
         )
     if own:  # any engine comes to the same state
         return assemble_text("", [], stream, IN_TREE)
-    return _assembled(started, stream, plugins)
+    return assembled(started, stream, plugins)
 
 
-def _assembled(inputs: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
+def assembled(inputs: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
     """The assembly that a record describes; warns of each plugin that is missing or has another
-    version now."""
+    version now. Raises InputError."""
     require_known(inputs.flags, f"stream {stream}")
     source = f"the configuration of {stream}"
     assembly = assemble_text(inputs.configuration, plugins, source, inputs.plugins, inputs.flags)

@@ -155,6 +155,8 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     ``source``; the scheduler's configuration may also name a kubeconfig. Raises InputError."""
     text = read_text(options.config) if options.config is not None else ""
     settings = process_settings.load(text, source) if text else Settings()
+    for problem in process_settings.unknown_profiles(settings, assembly.profiles, source):
+        raise problem
     port = options.secure_port
     if port is not None and not 0 <= port <= 65_535:
         raise InputError("--secure-port", f"{port} is not a port", "use 0 to 65535")

@@ -14,15 +14,18 @@ from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.progress import ProgressLine
 from eventsched.cli.output.simulation_output import summary_text
 from eventsched.cli.output.tables import width_of_output
+from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.load import Source
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
+from eventsched.domain.detail_levels import DetailLevels, parse_level
 from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
 from eventsched.process.exit_codes import BAD_INPUT
-from eventsched.process.settings import kept_annotations
+from eventsched.process.settings import detail_levels, kept_annotations, unknown_profiles
+from eventsched.process.settings import load as load_settings
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.call_deadlines import Deadlines
@@ -103,6 +106,11 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
         "--until", type=_until, metavar="TIME", help="stop at a virtual time: 90, 15m, 2h, 30d"
     )
     group.add_argument(
+        "--detail", metavar="LEVEL",
+        help="what is kept of every decision's verdicts and scores: full, top:K (the best K nodes) "
+        "or summary; default: what the second document of --config says, else full",
+    )  # fmt: skip
+    group.add_argument(
         "--seed", default=DEFAULT_SEED, help="what draws among equal nodes depend on"
     )
 
@@ -111,10 +119,12 @@ def run(options: argparse.Namespace) -> int:
     """Runs the simulation and prints its summary."""
     assembly = assemble(options.config, options.plugin, Deadlines())
     refuse_extenders(assembly.configuration, str(options.config))
+    levels = _detail_levels(options, assembly)
     source = _source(options, assembly)
     database, data_dir = _log_location(options)
     if database is None and data_dir is None:
-        return _run(options, assembly, source, MemoryEventLog(options.stream or STREAM))
+        log_in_memory = MemoryEventLog(options.stream or STREAM)
+        return _run(options, assembly, source, levels, log_in_memory)
     from eventsched.eventlog.database import (
         writer_address,  # the import takes half a second
     )
@@ -125,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
             holder = f"simulate {os.getpid()}"
             log = PostgresEventLog(address, options.stream or STREAM, holder=holder)
             with closing(log):
-                return _run(options, assembly, source, log, log.reader)
+                return _run(options, assembly, source, levels, log, log.reader)
     except InUseError as problem:
         if not _is_by_environment(options):
             raise
@@ -152,6 +162,22 @@ def _log_location(options: argparse.Namespace) -> tuple[str | None, Path | None]
 def _is_by_environment(options: argparse.Namespace) -> bool:
     """Whether the environment alone says where the log is."""
     return options.database is None and options.data_dir is None and not options.in_memory
+
+
+def _detail_levels(options: argparse.Namespace, assembly: Assembly) -> DetailLevels:
+    """The levels that the option or the configuration says. Raises InputError."""
+    if options.detail is not None:
+        try:
+            return DetailLevels(parse_level(options.detail))
+        except InputError as problem:
+            raise InputError("--detail", problem.problem, problem.remedy) from None
+    if options.config is None:
+        return DetailLevels()
+    source = str(options.config)
+    settings = load_settings(read_text(options.config), source)
+    for problem in unknown_profiles(settings, assembly.profiles, source):
+        raise problem
+    return detail_levels(settings.detail)
 
 
 def _source(options: argparse.Namespace, assembly: Assembly) -> Source:
@@ -181,11 +207,12 @@ def _run(
     options: argparse.Namespace,
     assembly: Assembly,
     source: Source,
+    levels: DetailLevels,
     log: "PostgresEventLog | MemoryEventLog",
     reader: "Reader | None" = None,
 ) -> int:
     store_snapshot = getattr(log, "store_snapshot", None)
-    simulation = new_or_resumed(assembly, source, log, options.seed, reader, store_snapshot)
+    simulation = new_or_resumed(assembly, source, log, options.seed, reader, store_snapshot, levels)
     progress = ProgressLine(len(source.arrivals))
     gc_tuning.freeze()
     started = time.perf_counter()

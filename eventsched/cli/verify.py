@@ -203,11 +203,11 @@ def _first_line(problem: psycopg.Error) -> str:
 
 def _as_text(result: Result) -> str:
     if not result.problems:
-        thinned = f" ({_lacking(result)})" if result.thinned else ""
+        lacking = _lacking(result)
         return (
             f"stream {result.stream}: {counted(result.records, 'record')} in "
             f"{counted(result.batches, 'batch')} and {counted(result.decisions, 'decision')}"
-            f"{thinned} are what was written; checked in {result.seconds:.2f} s"
+            f"{lacking} are what was written; checked in {result.seconds:.2f} s"
             f"{_start(result)}{_proof(result)}"
         )
     lines = [
@@ -251,11 +251,15 @@ def _proof(result: Result) -> str:
 
 
 def _lacking(result: Result) -> str:
-    """How many decisions have no vectors, and since when."""
-    text = f"{result.thinned} without vectors"
-    if not result.thinned_meanwhile:
-        return text
-    return f"{text}, {result.thinned_meanwhile} of which were thinned while this ran"
+    """How many decisions have no vectors, and since when, or only those of the best nodes."""
+    parts = []
+    if result.partial:
+        parts.append(f"{result.partial} with the vectors of the best nodes")
+    if result.thinned:
+        parts.append(f"{result.thinned} without vectors")
+    if result.thinned_meanwhile:
+        parts.append(f"{result.thinned_meanwhile} of which were thinned while this ran")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
@@ -266,6 +270,7 @@ def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
             "batches": result.batches,
             "decisions": result.decisions,
             "details": result.details,
+            "partial": result.partial,
             "thinned": result.thinned,
             "thinned_meanwhile": result.thinned_meanwhile,
             "first": result.first.position if result.first else None,

@@ -131,7 +131,8 @@ def continues(identity: str, stored: str) -> bool:
 
 def expand_deltas(position: int, stored_detail: Callable[[int], Detail | None]) -> Detail | None:
     """The vectors of a decision with all deltas expanded; None if a detail is missing.
-    ``stored_detail`` gives the detail of a position as it is stored, whole or as a delta."""
+    ``stored_detail`` gives the detail of a position as it is stored. Raises ValueError for a delta
+    to partial vectors."""
     deltas: list[Detail] = []
     base: int | None = position
     while base is not None:
@@ -140,7 +141,7 @@ def expand_deltas(position: int, stored_detail: Callable[[int], Detail | None]) 
             return None
         deltas.append(detail)
         base = detail.base
-    expanded = deltas.pop()
+    expanded = deltas.pop().expand()
     while deltas:
         expanded = deltas.pop().expand(expanded)
     return expanded

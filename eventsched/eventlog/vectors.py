@@ -10,9 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eventsched.domain.records.verdicts import Codes, DeltaPart, Detail, Vector
+from eventsched.domain.records.verdicts import (
+    STORED_NO_NODE,
+    Codes,
+    DeltaPart,
+    Detail,
+    Vector,
+)
 
 FORMAT = 1
+PARTIAL = 2
+"""The format of a partial detail: the columns are as in a delta, and rows that ``codes`` does not
+list are not kept."""
 MOST_ROWS = 2**22
 """The largest number of rows that is read: a damaged detail must not exhaust the memory."""
 _HEAD, _COUNT = struct.Struct("<BBIBB"), struct.Struct("<I")
@@ -22,11 +31,17 @@ _LIMITS = [(1, 128), (2, 32_768), (4, 2_147_483_648)]
 
 
 def pack(detail: Detail) -> bytes:
-    """The detail's bytes. ``base`` is not part of them; it is stored in a column of its own."""
-    size, scores = detail.size, len(detail.scores)
-    columns = [_as_signed(detail.codes), *detail.scores, *detail.normalized]
-    wide = 0 if detail.base is None else 2 if size <= 65_536 else 4
-    parts = [_HEAD.pack(FORMAT, wide, size, len(columns), scores)]
+    """The detail's bytes. ``base`` is not part of them; it is stored in a column of its own. A
+    partial detail must not be expanded."""
+    size, scores, codes = detail.size, len(detail.scores), detail.codes
+    is_whole = detail.base is None and not detail.is_partial
+    if detail.is_partial and isinstance(codes, np.ndarray):
+        rows = np.flatnonzero(codes != STORED_NO_NODE)
+        codes = DeltaPart(rows.astype(np.int32), codes[rows])
+    columns = [_as_signed(codes), *detail.scores, *detail.normalized]
+    wide = 0 if is_whole else 2 if size <= 65_536 else 4
+    version = PARTIAL if detail.is_partial else FORMAT
+    parts = [_HEAD.pack(version, wide, size, len(columns), scores)]
     for column in columns:
         if column is None:
             parts.append(b"\0")
@@ -46,11 +61,13 @@ def unpack(body: bytes, base: int | None) -> Detail:
         version, wide, size, columns, scores = _HEAD.unpack_from(body)
     except struct.error as problem:
         raise ValueError(str(problem)) from problem
-    if version != FORMAT or wide not in ((0,) if base is None else (2, 4)):
+    is_partial = version == PARTIAL and base is None
+    widths = (2, 4) if is_partial or base is not None else (0,)
+    if wide not in widths or version != (PARTIAL if is_partial else FORMAT):
         raise ValueError(f"vectors of format {version} with rows of width {wide}, base {base}")
     if size > MOST_ROWS:
         raise ValueError(f"{size} rows, more than {MOST_ROWS}")
-    if columns != 1 + scores and (wide or columns != 1 + 2 * scores):
+    if columns != 1 + scores and (base is not None or columns != 1 + 2 * scores):
         raise ValueError(f"{columns} columns, {scores} of them scores")
     at = _HEAD.size
     unpacked: list[Any] = []
@@ -61,9 +78,12 @@ def unpack(body: bytes, base: int | None) -> Detail:
         raise ValueError(f"{len(body) - at} bytes after the last column")
     codes = _as_codes(unpacked[0])
     raw, normalized = unpacked[1 : 1 + scores], unpacked[1 + scores :]
-    if base is None and not all(isinstance(column, np.ndarray) for column in (codes, *raw)):
-        raise ValueError("a whole detail with a column that is missing or a delta")
-    return Detail(size, base, codes, tuple(raw), tuple(normalized))
+    if base is None and any(column is None for column in (codes, *raw)):
+        raise ValueError("a column is missing that only a delta may leave out")
+    if is_partial and isinstance(codes, DeltaPart):
+        listed, codes = codes, np.full(size, STORED_NO_NODE, dtype=np.uint16)
+        codes[listed.rows] = listed.values
+    return Detail(size, base, codes, tuple(raw), tuple(normalized), is_partial)
 
 
 def _as_signed(codes: Codes | DeltaPart | None) -> Vector | DeltaPart | None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,13 +126,12 @@ def plan_of(
         linger=LINGER if job.serves else 0,
     )
     return ReplicaPlan(
-        assembly.engine,
+        partial(assembly.engine, detail_levels=process_settings.detail_levels(settings.detail)),
         opening,
         job.address,
         settings.stream,
         identity,
         limits,
-        keeps_vectors=settings.detail == "full",
         retention=Retention(
             vectors_age=seconds(settings.retention.detail),
             records_age=seconds(settings.retention.records),
@@ -161,8 +161,10 @@ def checkpointer_of(
 
 def problems_of(job: ServiceOptions, text: str) -> list[InputError]:
     """Every problem of a text as the configuration of a job."""
-    problems = check(text, job.source, job.registry).problems
-    return [*problems, *process_settings.problems(text, job.source, problems)]
+    checked = check(text, job.source, job.registry)
+    profiles = [profile.name for profile in checked.profiles]
+    others = process_settings.problems(text, job.source, checked.problems, profiles)
+    return [*checked.problems, *others]
 
 
 def shown_configuration(job: ServiceOptions) -> dict[str, Any]:

@@ -6,13 +6,15 @@ each field. It is read as strictly as the first: unknown fields, repeated keys a
 errors that name the field and the place.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from eventsched.cluster.files import read_text
+from eventsched.domain.detail_levels import DetailLevels, parse_level
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import nanoseconds
 from eventsched.scheduling.config.decoding import Report, RuleError, refuse, salvaged
@@ -26,7 +28,6 @@ KIND = "EventschedConfiguration"
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 WorkBudget = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-Detail = Literal["full", "digest"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Authorization = Literal["delegated", "off"]
@@ -89,6 +90,27 @@ class BatchSettings(SettingsPart, frozen=True):
             yield InputError(
                 "records", f"{self.records} is out of range", f"use 1 to {_LARGEST_BATCH}"
             )
+
+
+class DetailSettings(SettingsPart, frozen=True):
+    """Which vectors are stored, by profile (``schedulerName``): ``full``, ``top:K`` or
+    ``summary``. ``default`` is for profiles that are not named."""
+
+    default: str = "full"
+    profiles: dict[str, str] = {}
+
+    def problems(self) -> Iterator[InputError]:
+        """Not a level."""
+        yield from _level_problems("default", self.default)
+        for profile, level in self.profiles.items():
+            yield from _level_problems(f"profiles.{profile}", level)
+
+
+def _level_problems(where: str, level: str) -> Iterator[InputError]:
+    try:
+        parse_level(level)
+    except InputError as problem:
+        yield InputError(where, problem.problem, problem.remedy)
 
 
 class RetentionSettings(SettingsPart, frozen=True):
@@ -230,7 +252,7 @@ class Settings(SettingsPart, frozen=True):
     database: DatabaseSettings = DatabaseSettings()
     stream: str = "scheduler"
     batch: BatchSettings = BatchSettings()
-    detail: Detail = "full"
+    detail: str | DetailSettings = "full"
     retention: RetentionSettings = RetentionSettings()
     snapshot: SnapshotSettings = SnapshotSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
@@ -247,10 +269,12 @@ class Settings(SettingsPart, frozen=True):
     """Units of work that an attempt may use (scheduling/cycle/work_budget.py); 0 for no limit."""
 
     def problems(self) -> Iterator[InputError]:
-        """A stream's name that cannot be part of a decision's id, a plugin deadline of zero, a bad
-        pattern of annotations."""
+        """A stream's name that cannot be part of a decision's id, a plugin deadline of zero, an
+        unknown level of detail, a bad pattern of annotations."""
         yield from stream_problems("stream", self.stream)
         yield from _duration_problems("pluginDeadline", self.plugin_deadline, least=1)
+        if isinstance(self.detail, str):
+            yield from _level_problems("detail", self.detail)
         for i, name in enumerate(self.keep_annotations):
             if not name or "*" in name[:-1]:
                 remedy = "write a name, or a prefix that ends with / or *"
@@ -291,16 +315,46 @@ def load(text: str, source: str, report: Report = refuse) -> Settings:
     return settings
 
 
-def problems(text: str, source: str, reported: Iterable[InputError] = ()) -> list[InputError]:
+def problems(
+    text: str, source: str, reported: Iterable[InputError] = (), profiles: Collection[str] = ()
+) -> list[InputError]:
     """Every problem that ``load`` finds and that is not among ``reported``: the reader of the first
-    document reports syntax errors too."""
+    document reports syntax errors too. ``profiles`` are those of the first document; without any
+    it is not checked that there is each one that is named."""
     found: list[InputError] = []
     try:
-        load(text, source, found.append)
+        settings = load(text, source, found.append)
+        if profiles:
+            found += unknown_profiles(settings, profiles, source)
     except InputError as fatal:
         found.append(fatal)
     known = {str(problem) for problem in reported}
     return [problem for problem in found if str(problem) not in known]
+
+
+def unknown_profiles(
+    settings: Settings, profiles: Collection[str], source: str
+) -> Iterator[InputError]:
+    """The profiles that ``detail`` names and that the configuration of ``source`` does not
+    have."""
+    if isinstance(settings.detail, str):
+        return
+    for name in settings.detail.profiles:
+        if name not in profiles:
+            nearest = get_close_matches(name, profiles, n=3, cutoff=0.5) or list(profiles)
+            yield InputError(
+                f"{source}: detail.profiles.{name}",
+                f"there is no profile {name}",
+                f"did you mean {' or '.join(nearest)}?",
+            )
+
+
+def detail_levels(detail: str | DetailSettings) -> DetailLevels:
+    """The checked setting as levels."""
+    if isinstance(detail, str):
+        return DetailLevels(parse_level(detail))
+    by_profile = {name: parse_level(level) for name, level in detail.profiles.items()}
+    return DetailLevels(parse_level(detail.default), by_profile)
 
 
 def kept_annotations(config: Path | None) -> tuple[str, ...]:

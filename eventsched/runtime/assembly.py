@@ -23,6 +23,7 @@ import msgspec
 
 from eventsched.cluster.files import read_text
 from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.errors import InputError
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
@@ -90,14 +91,19 @@ class Assembly:
         }
         return [(plugin, node) for plugin, node in named if node not in nodes]
 
-    def engine(self, *, with_detail: bool = True) -> Engine:
+    def engine(
+        self, *, with_detail: bool = True, detail_levels: DetailLevels | None = None
+    ) -> Engine:
         """A new engine with these profiles."""
         backoff = Backoff(
             self.configuration.pod_initial_backoff_seconds or 0,
             self.configuration.pod_max_backoff_seconds or 0,
         )
         extenders = extenders_of(self.configuration.extenders)
-        return Engine(self.profiles, backoff, with_detail=with_detail, extenders=extenders)
+        return Engine(
+            self.profiles, backoff, with_detail=with_detail, detail_levels=detail_levels,
+            extenders=extenders,
+        )  # fmt: skip
 
     @property
     def _plugins(self) -> Iterator[Any]:

@@ -4,7 +4,12 @@ A start loads the newest snapshot and applies the records after it. The time thi
 their number and their bytes: a few nodes of 160 kB each take as long as thousands of pods.
 """
 
+import zlib
+
+import msgspec
+
 from eventsched import __version__
+from eventsched.eventlog.port import StoredSnapshot
 
 FORMAT = 1
 """The format of a snapshot's body, and of what applying the records produces. It is raised only if
@@ -28,6 +33,24 @@ def apply_seconds(records: int, size: int) -> float:
 def label() -> str:
     """The label of this version's snapshots: the format and, for people, the version."""
     return f"{FORMAT}/{__version__}"
+
+
+class _SnapshotBody(msgspec.Struct):
+    engine: msgspec.Raw
+
+
+def engine_state(snapshot: StoredSnapshot) -> bytes | None:
+    """The state of the engine in a snapshot of a leader or a simulation, for ``Engine.restore``;
+    None if it has another format."""
+    if not is_readable(snapshot.version):
+        return None
+    try:
+        plain = snapshot.body
+        if not plain.startswith(b"{"):  # release 0.1 did not compress a leader's
+            plain = zlib.decompress(plain)
+        return bytes(msgspec.json.decode(plain, type=_SnapshotBody).engine)
+    except (zlib.error, msgspec.MsgspecError):
+        return None
 
 
 def is_readable(version: str) -> bool:

@@ -8,6 +8,7 @@ records to log, in order. Nothing here waits or reads a clock.
 from collections.abc import Mapping, Sequence
 
 from eventsched.domain import records
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, ClusterObject
 from eventsched.domain.records import MoveCause, Queue
@@ -45,13 +46,15 @@ class Engine:
         backoff: Backoff | None = None,
         *,
         with_detail: bool = True,
+        detail_levels: DetailLevels | None = None,
         classes: ClassCache | None = None,
         extenders: Sequence[Extender] = (),
     ) -> None:
         """``profiles`` are keyed by schedulerName and share one QueueSort. Without detail,
         decisions carry neither vectors nor digests; that serves to measure the cost of
-        recording."""
+        recording. With it they carry the vectors that ``detail_levels`` says, by default all."""
         self._step = EngineStep(profiles, extenders)
+        self.set_detail(detail_levels or DetailLevels())
         self._classes = classes or ClassCache()
         self._scheduling_queue = SchedulingQueue(self._step, backoff or Backoff())
         self._memory_writer = MemoryWriter(self._step, self._scheduling_queue)
@@ -75,6 +78,10 @@ class Engine:
     def position(self) -> int:
         """The position of the next record."""
         return self._step.position
+
+    def set_detail(self, levels: DetailLevels) -> None:
+        """Sets which vectors the next decisions carry. No record depends on it."""
+        self._step.detail_levels = levels
 
     def observe(self, stimulus: records.Stimulus, at: int) -> list[LogEntry]:
         """Applies a stimulus of a time (µs, not before that of the previous one) and returns its

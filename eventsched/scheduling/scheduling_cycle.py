@@ -7,6 +7,8 @@ choice, reserve, permit and the intent to bind.
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.records import MoveCause, Outcome, PodDecided, PodSkipped
 from eventsched.domain.records.verdicts import Code
@@ -15,6 +17,7 @@ from eventsched.domain.units import SECOND
 from eventsched.scheduling.binding import reserve_permit_bind
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle import judgement_recording
+from eventsched.scheduling.cycle.best_nodes import best_nodes
 from eventsched.scheduling.cycle.choice import Choice, choose
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain
@@ -34,7 +37,7 @@ NO_NODES = "no nodes available to schedule pods"
 MAX_WAIT_SECONDS = 900
 """The longest wait of a pod at Permit, in seconds (upstream: framework/runtime maxTimeout)."""
 
-NOTHING_RECORDED = RecordedJudgement([], 0, (), (), "", None)
+NOTHING_RECORDED = RecordedJudgement([], 0, (), (), "", np.zeros(0, dtype=np.uint16), None)
 """Of an attempt that looked at no node, or without detail."""
 NO_CHOICE = Choice(-1, 0, 0, 0, -1, 0)
 """Of an attempt that found no node."""
@@ -178,7 +181,10 @@ class SchedulingCycle:
             return
         self._record_verdicts(judgement, attempt)
         if judgement.feasible:
-            self._place(judgement, attempt)
+            _choose(attempt, judgement, state.nodes.names)
+        self._keep_best(judgement, attempt)
+        if judgement.feasible:
+            self._place(attempt)
         else:
             self._no_node(judgement, attempt, result)
 
@@ -187,13 +193,21 @@ class SchedulingCycle:
         if attempt.profile.percentage:
             attempt.start = self._step.state.next_start
         if self._with_detail:
+            level = self._step.detail_levels.of(attempt.profile.name)
             attempt.judgement = judgement_recording.record(
-                self._step.state, judgement, self._step.position
+                self._step.state, judgement, self._step.position, is_full=level.nodes is None
             )
 
-    def _place(self, judgement: Judgement, attempt: Attempt) -> None:
+    def _keep_best(self, judgement: Judgement, attempt: Attempt) -> None:
+        """Adds the vectors of the best nodes, if only these are to be stored."""
+        nodes = self._step.detail_levels.of(attempt.profile.name).nodes
+        if nodes and self._with_detail:
+            recorded, chosen = attempt.judgement, attempt.choice.row
+            detail = best_nodes(judgement, recorded.codes, chosen, nodes)
+            attempt.judgement = recorded._replace(detail=detail)
+
+    def _place(self, attempt: Attempt) -> None:
         pod, cycle = attempt.state.pod, attempt.cycle
-        _choose(attempt, judgement, self._step.state.nodes.names)
         placed = reserve_permit_bind.reserve(attempt.profile, pod, attempt.node, cycle)
         binding = placed.refusal is None and not placed.waits
         if binding:

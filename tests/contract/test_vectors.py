@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from eventsched.domain.records.verdicts import DeltaPart, Detail
+from eventsched.domain.records.verdicts import STORED_NO_NODE, DeltaPart, Detail
 from eventsched.eventlog import vectors
 from eventsched.eventlog.port import Batch, expand_deltas
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -80,19 +80,37 @@ def deltas(draw: st.DrawFn, base: int, before: Detail) -> Detail:
     return Detail(size, base, part(codes), raws)
 
 
+@st.composite
+def partials(draw: st.DrawFn) -> Detail:
+    """The vectors of some nodes."""
+    size, number = draw(st.integers(0, 40)), draw(st.integers(0, 3))
+    kept = draw(st.sets(st.integers(0, size - 1))) if size else set()
+    rows = np.array(sorted(kept), dtype=np.int32)
+
+    def part(values: NDArray[Any]) -> DeltaPart:
+        return DeltaPart(rows, values[: len(rows)])
+
+    raws = tuple(part(draw(scores(size))) for _ in range(number))
+    own = tuple(draw(st.one_of(st.none(), columns(size, np.int64, SCORES).map(part))) for _ in raws)
+    return Detail(size, None, draw(codes(size)), raws, own if draw(st.booleans()) else (), True)
+
+
 def _all(detail: Detail) -> list[Any]:
     return [column for column in detail.scores if column is not None]
 
 
 @st.composite
 def chains(draw: st.DrawFn) -> list[Detail]:
-    """Whole records and deltas, each to an earlier one that is fit to be its base."""
+    """Whole and partial records and deltas, each to an earlier one that is fit to be its base."""
     details = [draw(wholes())]
     expanded = [details[0]]
     for _ in range(draw(st.integers(0, 6))):
-        bases = [at for at, each in enumerate(expanded) if not each.normalized]
+        bases = [
+            at for at, each in enumerate(expanded) if not each.normalized and not each.is_partial
+        ]
         base = draw(st.one_of(st.none(), st.sampled_from(bases))) if bases else None
-        made = draw(wholes()) if base is None else draw(deltas(base, expanded[base]))
+        without_base = st.one_of(wholes(), partials())
+        made = draw(without_base) if base is None else draw(deltas(base, expanded[base]))
         details.append(made)
         expanded.append(made.expand(None if base is None else expanded[base]))
     return details
@@ -107,7 +125,7 @@ def plain(detail: Detail) -> list[object]:
         return None if found is None else (found.dtype.name, found.tolist())
 
     columns_found = [column(each) for each in (detail.codes, *detail.scores, *detail.normalized)]
-    return [detail.size, detail.base, len(detail.scores), *columns_found]
+    return [detail.size, detail.base, detail.is_partial, len(detail.scores), *columns_found]
 
 
 @deterministic(100)
@@ -229,7 +247,17 @@ def test_sql_expands_the_same_vectors(
             query = "SELECT value FROM eventsched_log.vector(%s, %s, %s) ORDER BY ordinal"
             found = admin.execute(query, [log._number, at, place]).fetchall()
             values = [0] * detail.size if column is None else column.tolist()
+            if detail.is_partial:
+                values = [values[row] for row in _listed(details[at], place)]
             assert [value for (value,) in found] == values
+
+
+def _listed(detail: Detail, place: int) -> list[int]:
+    """The rows of a column of partial vectors."""
+    column = [detail.codes, *detail.scores, *detail.normalized][place]
+    if isinstance(column, DeltaPart):
+        return [int(row) for row in column.rows]
+    return [] if column is None else np.flatnonzero(column != STORED_NO_NODE).tolist()
 
 
 def _whole(at: int, details: dict[int, Detail]) -> Detail:

@@ -171,7 +171,7 @@ def test_all_settings_reach_the_terms(file: Path) -> None:
     assert set(of.assembly.sources) <= set(IN_TREE)
     assert (plan.address, plan.stream, plan.holder) == ("postgresql://u@h/d", "filed", "me")
     assert plan.limits == Limits(records=7, size=70_000, snapshot_every=70)
-    assert (plan.keeps_vectors, plan.retention.vectors_age) == (False, 5400.0)
+    assert plan.retention.vectors_age == 5400.0
     assert plan.make_engine().position == 0
 
 
@@ -209,7 +209,7 @@ def test_a_term_without_settings() -> None:
     plan = service_plan.plan_of(job(), "me")
     assert (plan.stream, plan.opening.configuration) == ("scheduler", "")
     assert plan.limits == Limits(records=256, size=4 * 2**20, snapshot_every=50_000)
-    assert (plan.keeps_vectors, plan.retention.vectors_age) == (True, 0.0)
+    assert plan.retention.vectors_age == 0.0
 
 
 def test_the_configuration_that_is_shown_is_the_one_in_effect(file: Path) -> None:

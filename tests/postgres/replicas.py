@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.reader import Reader
@@ -13,6 +15,7 @@ from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.ports import NoObserver
 from eventsched.runtime.live.replica import Replica, ReplicaPlan
+from eventsched.scheduling.engine import Engine
 from tests.builders import engine_of
 from tests.faults.cluster import OPENING
 from tests.live.stage import LiveCluster, nodes
@@ -72,14 +75,27 @@ class Booth:
         """See the port."""
 
 
+def _engine(levels: DetailLevels) -> Engine:
+    engine = engine_of(NodeResourcesFit())
+    engine.set_detail(levels)
+    return engine
+
+
 class Scene:
     """A replica and what it needs."""
 
-    def __init__(self, address: Address, *, wins: bool = True, **more: Any) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        wins: bool = True,
+        detail_levels: DetailLevels | None = None,
+        **more: Any,
+    ) -> None:
         self.cluster, self.ears, self.booth = LiveCluster(), Ears(), Booth(wins=wins)
         self.cluster.put(*nodes(3))
         plan = ReplicaPlan(
-            lambda: engine_of(NodeResourcesFit()), OPENING, address, STREAM, "me",
+            partial(_engine, detail_levels or DetailLevels()), OPENING, address, STREAM, "me",
             Limits(records=16, snapshot_every=20), **more,
         )  # fmt: skip
         self.replica = Replica(plan, self.cluster, self.booth, self.ears, Clock().now)

@@ -18,6 +18,7 @@ from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.explain import stored_evidence
+from eventsched.history.explain.decision_vectors import VectorSource
 from eventsched.history.explain.evidence import ScannedEvidence, uid_key
 from eventsched.history.explain.explanation import explain
 from eventsched.history.explain.record_text import pod_of
@@ -284,7 +285,7 @@ def test_explain_shows_counts_if_vectors_are_missing(one_server: Server) -> None
             connection.commit()
         told = explain(evidence, "huge", 1).explained
         assert told is not None
-        assert not told.has_vectors
+        assert told.source is VectorSource.DIGEST
         assert [refusal.examples for refusal in told.refusals] == [(), (), ()]
         with pytest.raises(InputError, match="kept no verdicts of single nodes"):
             explain(evidence, "huge", 1, "n1")

@@ -12,6 +12,7 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.cluster.messages import Reported
+from eventsched.domain.detail_levels import SUMMARY, DetailLevels
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import TimePassed
 from eventsched.domain.records.log_entry import LogEntry
@@ -209,7 +210,7 @@ def test_vectors_are_left_out_where_digests_do(database: str) -> None:
         scene.cluster.put(*pods(3))
         await until(lambda: scene.bound == 3 and scene.settled)
 
-    play(database, story, keeps_vectors=False)
+    play(database, story, detail_levels=DetailLevels(SUMMARY))
     with psycopg.connect(database) as admin:
         assert admin.execute("SELECT count(*) FROM eventsched_log.detail").fetchone() == (0,)
         decided = admin.execute("SELECT count(*) FROM eventsched_log.decision").fetchone()

@@ -6,12 +6,12 @@ from eventsched.cli.output.headline_output import headline_json, headline_text
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.history.explain.decision_vectors import NodeScore, VectorSource
 from eventsched.history.explain.explanation import (
     ExplainedAttempt,
     Explanation,
     NodeAnswer,
     NodeRefusals,
-    NodeScore,
     Step,
 )
 from eventsched.history.explain.preemption_explanation import PreemptionExplanation
@@ -39,6 +39,7 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     choice = []
     if attempt is not None:
         choice = _why_chosen(attempt) + _waits(explained, attempt) + _why_not(attempt, width)
+        choice += [filled(line, width) for line in _source(attempt)]
     victims = [] if preemption is None else _victims(preemption)
     if preemption is not None and attempt is not None and preemption.position < attempt.position:
         return "\n".join(lines + victims + choice)
@@ -154,7 +155,8 @@ def _why_not(attempt: ExplainedAttempt, width: int) -> list[str]:
         return ["", *_answer(attempt.node_answer, attempt)]
     if not attempt.refusals:
         return []
-    others = "the others" if attempt.compared else f"any node at attempt {number}"
+    placed = attempt.decided.row >= 0
+    others = "the others" if placed else f"any node at attempt {number}"
     rows = [
         (
             refusal.nodes, _refuser(refusal) or "-", refusal.code, "; ".join(refusal.reasons),
@@ -164,6 +166,19 @@ def _why_not(attempt: ExplainedAttempt, width: int) -> list[str]:
     ]  # fmt: skip
     header = ("nodes", "plugin", "code", "reasons", "such as")
     return ["", f"Why not {others}:", table(header, rows, width=width)]
+
+
+def _source(attempt: ExplainedAttempt) -> list[str]:
+    """What is stored of the verdicts and scores, unless all are."""
+    number, source = attempt.decided.attempt, attempt.source
+    if source is VectorSource.DIGEST:
+        return ["", f"Of attempt {number} the log has counts and a digest, not the verdicts and "
+                "scores of single nodes. --recompute makes them again."]  # fmt: skip
+    if source is VectorSource.BEST:
+        scores = f"scores of {counted(attempt.best_nodes, 'node')} and " if attempt.compared else ""
+        return ["", f"Of attempt {number} the log has {scores}examples of refusals. --recompute "
+                "makes those of all nodes again."]  # fmt: skip
+    return []
 
 
 def _answer(answer: NodeAnswer, attempt: ExplainedAttempt) -> list[str]:
@@ -273,6 +288,7 @@ def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
         "plugin": decided.plugin or None,
         "message": decided.message or None,
         "waits_until": {plugin: iso(end) for plugin, end in decided.deadlines.items()},
+        "vectors": attempt.source.value,
         "refusals": [_refusal(refusal) for refusal in attempt.refusals],
         "scores": [_score(score) for score in attempt.compared],
         "samples": [_sample(sample) for sample in attempt.samples],

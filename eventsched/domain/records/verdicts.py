@@ -162,21 +162,34 @@ class Detail(msgspec.Struct, frozen=True):
     decision that it refers to; each column is a DeltaPart, or None if it is unchanged. Rows that
     the base does not have are 0 unless a DeltaPart has them.
 
+    A partial detail has no base, and no delta refers to it. ``codes`` is an array in which a row
+    that is not kept has STORED_NO_NODE. Each score column is a DeltaPart with rows that are kept;
+    ``expand`` makes arrays of them, which are 0 elsewhere.
+
     Scores of infeasible nodes are 0; ``scores`` is empty without a feasible node. ``normalized``
-    (whole details only) has an array for each score column of normalization OWN, None for others.
+    (not in deltas) has a column for each score column of normalization OWN, None for others.
     """
 
     size: int
     base: int | None
     codes: Codes | DeltaPart | None
     scores: tuple[Vector | DeltaPart | None, ...]
-    normalized: tuple[NDArray[np.int64] | None, ...] = ()
+    normalized: tuple[Vector | DeltaPart | None, ...] = ()
+    is_partial: bool = False
 
     def expand(self, before: "Detail | None" = None) -> "Detail":
-        """The whole detail; ``before`` is the whole detail that a delta refers to."""
+        """The detail with an array for each column; ``before`` is the whole detail that a delta
+        refers to. Raises ValueError if that is partial."""
+        if self.is_partial:
+            columns = [*self.scores, *self.normalized]
+            dense = [None if c is None else _as_array(c, self.size) for c in columns]
+            scores, own = tuple(dense[: len(self.scores)]), tuple(dense[len(self.scores) :])
+            return Detail(self.size, None, self.codes, scores, own, is_partial=True)
         if self.base is None:
             return self
         assert before is not None
+        if before.is_partial:
+            raise ValueError(f"a delta to the vectors of position {self.base}, which are partial")
         codes = _patched(before.codes, self.size, self.codes)
         pairs = zip(before.scores, self.scores, strict=True) if self.scores else ()
         scores = tuple(_patched(old, self.size, new) for old, new in pairs)
@@ -193,6 +206,14 @@ def _bytes(column: Vector | DeltaPart) -> int:
     if isinstance(column, DeltaPart):
         return column.rows.nbytes + column.values.nbytes
     return column.nbytes
+
+
+def _as_array(column: Vector | DeltaPart, size: int) -> Vector:
+    if not isinstance(column, DeltaPart):
+        return column
+    values = np.zeros(size, dtype=column.values.dtype)
+    values[column.rows] = column.values
+    return values
 
 
 def _patched(old: Vector | DeltaPart | None, size: int, part: Vector | DeltaPart | None) -> Vector:

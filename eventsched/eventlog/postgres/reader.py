@@ -47,6 +47,10 @@ _SNAPSHOT = """
 SELECT seq, hash, digest, version, body FROM eventsched_log.snapshot
 WHERE stream = :s AND seq < :before ORDER BY seq DESC LIMIT 1
 """
+_TERMS = """
+SELECT DISTINCT first FROM eventsched_log.epoch
+WHERE stream = :s AND first < :before ORDER BY first DESC
+"""
 _SECONDS = """
 SELECT extract(epoch FROM max(written_at) - min(written_at)) AS seconds
 FROM eventsched_log.batch WHERE stream = :s
@@ -184,6 +188,10 @@ class Reader:
                 row["seq"], bytes(row["hash"]), row["digest"], row["version"], bytes(row["body"])
             )
         return None
+
+    def term_starts(self, before: int) -> list[int]:
+        """The positions less than ``before`` at which terms began, the newest first."""
+        return [row["first"] for row in self.rows(_TERMS, before=before)]
 
     def usage(self) -> LogSize:
         """The size on disk of the whole database, all streams together."""

@@ -3,29 +3,27 @@
 ``eventsched explain`` and ``simulate --why`` print it (cli/output/explain_output.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, MoveCause, PodDecided, PodQueued
 from eventsched.domain.records.verdicts import (
     STORED_EXCLUDED,
-    STORED_NO_NODE,
     STORED_NOT_EVALUATED,
     STORED_PASSES,
     Detail,
-    ScoreColumn,
     Verdict,
-    normalized,
 )
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.explain import update_differences
+from eventsched.history.explain.decision_vectors import (
+    DecisionVectors,
+    NodeScore,
+    VectorSource,
+)
 from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
 from eventsched.history.explain.origins import Origin, origins_of
 from eventsched.history.explain.preemption_explanation import (
@@ -35,8 +33,6 @@ from eventsched.history.explain.preemption_explanation import (
 from eventsched.history.explain.record_text import Namer, describe, describe_victim, pods_named_in
 from eventsched.history.explain.sample_ages import SampleAge, sample_ages_at
 
-EXAMPLES = 3
-"""Nodes named for each refusal; the others are only counted."""
 _SUGGESTED = 3
 _OWN_CAUSES = frozenset(
     {MoveCause.POD_ADD, MoveCause.ATTEMPT_FAILED, MoveCause.BACKOFF_COMPLETE, MoveCause.FLUSH}
@@ -78,27 +74,6 @@ class NodeRefusals:
 
 
 @dataclass(frozen=True)
-class PluginScore:
-    """A plugin's score of a node: weighted = weight x normalised."""
-
-    plugin: str
-    weight: int
-    raw: int
-    normalized: int
-    weighted: int
-
-
-@dataclass(frozen=True)
-class NodeScore:
-    """A feasible node's scores and their sum; ``rank`` is 1 for the best, equal for equal sums."""
-
-    node: str
-    total: int
-    rank: int
-    parts: tuple[PluginScore, ...]
-
-
-@dataclass(frozen=True)
 class NodeAnswer:
     """The result for one node: its refusal, or its scores and how far its sum is ``behind`` the
     best."""
@@ -112,9 +87,9 @@ class NodeAnswer:
 @dataclass(frozen=True)
 class ExplainedAttempt:
     """An attempt with the results for the nodes. ``compared`` holds the chosen node and the
-    runner-up, ``node_answer`` the node that the user asked about. These, the examples and
-    ``samples`` are filled in only for the attempt to explain, and only if the log has its
-    vectors."""
+    runner-up, ``node_answer`` the node that the user asked about. These, the examples,
+    ``samples`` and ``source`` are filled in only for the attempt to explain, as far as its vectors
+    are there. ``best_nodes`` is the number of nodes whose scores they have."""
 
     position: int
     at: int
@@ -122,7 +97,8 @@ class ExplainedAttempt:
     refusals: tuple[NodeRefusals, ...]
     compared: tuple[NodeScore, ...] = ()
     node_answer: NodeAnswer | None = None
-    has_vectors: bool = False
+    source: VectorSource = VectorSource.NONE
+    best_nodes: int = 0
     samples: tuple[SampleAge, ...] = ()
 
 
@@ -147,12 +123,17 @@ class Explanation:
 
 
 def explain(
-    evidence: Evidence, name: str, attempt: int | None = None, node: str | None = None
+    evidence: Evidence,
+    name: str,
+    attempt: int | None = None,
+    node: str | None = None,
+    recompute: Callable[[int], Detail] | None = None,
 ) -> Explanation:
     """Explains a pod. ``name`` is ``namespace/name``, a unique name, or a uid; among pods that had
     the same name over time it means the newest. ``attempt`` is the attempt to explain, by default
-    the last; ``node`` a node to report on. Raises InputError for anything that the log does not
-    hold."""
+    the last; ``node`` a node to report on. ``recompute`` gives the vectors of the decision at a
+    position; without it those that are stored are used. Raises InputError for anything that the log
+    does not hold."""
     pod, older = find_pod(evidence, name)
     stored = list(evidence.records(pod))
     steps = _steps(evidence, pod, stored)
@@ -167,19 +148,24 @@ def explain(
         if node is not None:
             raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
         return Explanation(evidence.stream, pod, older, steps, tuple(attempts), None)
-    attempts[index] = _with_vectors(evidence, attempts[index], verdicts, node)
+    attempts[index] = _with_vectors(evidence, attempts[index], verdicts, node, recompute)
     return Explanation(
         evidence.stream, pod, older, steps, tuple(attempts), attempts[index],
-        _preemption_of(evidence, pod, steps, attempts[index]),
+        _preemption_of(evidence, pod, steps, attempts[index], recompute or evidence.detail),
     )  # fmt: skip
 
 
 def _preemption_of(
-    evidence: Evidence, pod: LoggedPod, steps: tuple[Step, ...], attempt: ExplainedAttempt
+    evidence: Evidence,
+    pod: LoggedPod,
+    steps: tuple[Step, ...],
+    attempt: ExplainedAttempt,
+    detail_at: Callable[[int], Detail | None],
 ) -> PreemptionExplanation | None:
     """The preemption that followed the attempt, or the one before it if the attempt placed the pod
-    on the node that the preemption nominated it to."""
-    decided, preemption = attempt.decided, None
+    on the node that the preemption nominated it to. ``detail_at`` gives the vectors of the decision
+    at a position."""
+    decided, found = attempt.decided, None
     for number, step in enumerate(steps):
         record = step.record
         if not isinstance(record, records.PreemptionDecided) or uid_key(record.uid) != pod.uid:
@@ -187,8 +173,13 @@ def _preemption_of(
         is_result = step.position > attempt.position and record.attempt == decided.attempt
         is_earlier = step.position < attempt.position and decided.nominated
         if is_result or (is_earlier and record.node == decided.node):
-            preemption = explain_preemption(evidence, step.position, record, steps[number + 1 :])
-    return preemption
+            found = number, record
+    if found is None:
+        return None
+    number, record = found
+    position = steps[number].position
+    detail = detail_at(position) if record.digest else None
+    return explain_preemption(evidence, position, record, steps[number + 1 :], detail)
 
 
 def find_pod(evidence: Evidence, name: str) -> tuple[LoggedPod, tuple[LoggedPod, ...]]:
@@ -288,21 +279,23 @@ def _refusal(number: int, nodes: int, verdicts: Mapping[int, Verdict]) -> NodeRe
 
 
 def _with_vectors(
-    evidence: Evidence, attempt: ExplainedAttempt, verdicts: Mapping[int, Verdict], node: str | None
+    evidence: Evidence,
+    attempt: ExplainedAttempt,
+    verdicts: Mapping[int, Verdict],
+    node: str | None,
+    recompute: Callable[[int], Detail] | None,
 ) -> ExplainedAttempt:
     """The attempt with the parts that come from its vectors. Raises InputError for a node that
     they do not have."""
     decided = attempt.decided
-    detail = evidence.detail(attempt.position)
-    if detail is None or detail.codes is None:
+    source, detail = _vectors_of(evidence, attempt, recompute)
+    if detail is None:
         if node is not None:
-            raise InputError(
-                "--node",
-                f"attempt {decided.attempt} kept no verdicts of single nodes",
-                "leave the option out",
-            )
-        return attempt
-    vectors = _Vectors(
+            remedy = "add --recompute" if source is VectorSource.DIGEST else "leave the option out"
+            problem = f"attempt {decided.attempt} kept no verdicts of single nodes"
+            raise InputError("--node", problem, remedy)
+        return replace(attempt, source=source)
+    vectors = DecisionVectors(
         decided, detail, evidence.nodes(attempt.position), evidence.columns(decided.scoring)
     )
     refusals = tuple(
@@ -310,20 +303,38 @@ def _with_vectors(
         for refusal, (number, _) in zip(attempt.refusals, decided.counts, strict=True)
     )
     compared = [] if decided.row < 0 else [vectors.score(decided.row)]
-    if compared and decided.runner_up:
+    if compared and decided.runner_up in vectors.present:
         compared.append(vectors.score(vectors.present[decided.runner_up]))
+    if node is not None and node not in vectors.present and source is VectorSource.BEST:
+        problem = f"attempt {decided.attempt} kept the best nodes, and {node} is not among them"
+        raise InputError("--node", problem, "add --recompute")
     return replace(
         attempt,
         refusals=refusals,
         compared=tuple(compared),
         node_answer=None if node is None else _node_answer(evidence, vectors, verdicts, node),
-        has_vectors=True,
+        source=source,
+        best_nodes=vectors.best_nodes,
         samples=sample_ages_at(evidence, attempt.position, attempt.at, decided),
     )
 
 
+def _vectors_of(
+    evidence: Evidence, attempt: ExplainedAttempt, recompute: Callable[[int], Detail] | None
+) -> tuple[VectorSource, Detail | None]:
+    """The vectors of an attempt, with an array for each column."""
+    if not attempt.decided.digest:
+        return VectorSource.NONE, None
+    if recompute is not None:
+        return VectorSource.RECOMPUTED, recompute(attempt.position)
+    detail = evidence.detail(attempt.position)
+    if detail is None:
+        return VectorSource.DIGEST, None
+    return VectorSource.BEST if detail.is_partial else VectorSource.ALL, detail
+
+
 def _node_answer(
-    evidence: Evidence, vectors: "_Vectors", verdicts: Mapping[int, Verdict], node: str
+    evidence: Evidence, vectors: DecisionVectors, verdicts: Mapping[int, Verdict], node: str
 ) -> NodeAnswer:
     """The attempt's result for a node. Raises InputError if the node was not there."""
     if node not in vectors.present:
@@ -340,60 +351,3 @@ def _node_answer(
         return NodeAnswer(node, _refusal(number, 1, verdicts), None, 0)
     score = vectors.score(row)
     return NodeAnswer(node, None, score, vectors.best - score.total)
-
-
-class _Vectors:
-    """The vectors of one decision, by node."""
-
-    def __init__(
-        self,
-        decided: PodDecided,
-        detail: Detail,
-        names: list[str],
-        columns: tuple[ScoreColumn, ...],
-    ) -> None:
-        assert isinstance(detail.codes, np.ndarray)
-        self.names = names
-        self.codes = detail.codes
-        self.present = {
-            names[row]: int(row) for row in np.flatnonzero(self.codes != STORED_NO_NODE)
-        }  # a node that was added again is at its newest row
-        self._columns = [
-            msgspec.structs.replace(column, parameters=parameters)
-            for column, parameters in zip(columns, decided.parameters, strict=True)
-        ]
-        self._raws, self._normalized = [], []
-        self._totals: NDArray[np.int64] = np.zeros(len(self.codes), dtype=np.int64)
-        for place, column in enumerate(self._columns):
-            raw = detail.scores[place]
-            assert isinstance(raw, np.ndarray), "a whole record has all columns"
-            own = detail.normalized[place] if detail.normalized else None
-            values = normalized(column, raw) if own is None else own
-            self._raws.append(raw)
-            self._normalized.append(values)
-            self._totals += values * column.weight
-        self._feasible = self._totals[self.codes == STORED_PASSES]
-
-    @property
-    def best(self) -> int:
-        """The largest sum."""
-        return int(self._feasible.max())
-
-    def refused(self, number: int) -> tuple[str, ...]:
-        """The first nodes that have this code."""
-        return tuple(self.names[row] for row in np.flatnonzero(self.codes == number)[:EXAMPLES])
-
-    def score(self, row: int) -> NodeScore:
-        """The scores of a feasible row."""
-        parts = tuple(
-            PluginScore(
-                column.plugin, column.weight, int(raw[row]), int(values[row]),
-                int(values[row]) * column.weight,
-            )
-            for column, raw, values in zip(
-                self._columns, self._raws, self._normalized, strict=True
-            )
-        )  # fmt: skip
-        total = int(self._totals[row])
-        rank = 1 + int(np.count_nonzero(self._feasible > total))
-        return NodeScore(self.names[row], total, rank, parts)

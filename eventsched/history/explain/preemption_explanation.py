@@ -8,7 +8,7 @@ import numpy as np
 
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
-from eventsched.domain.records.verdicts import Detail
+from eventsched.domain.records.verdicts import STORED_NO_NODE, Detail
 from eventsched.history.explain.evidence import Evidence
 
 NODES_SHOWN = 4
@@ -48,9 +48,14 @@ class PreemptionExplanation:
 
 
 def explain_preemption(
-    evidence: Evidence, position: int, decided: PreemptionDecided, later: Iterable[Any]
+    evidence: Evidence,
+    position: int,
+    decided: PreemptionDecided,
+    later: Iterable[Any],
+    detail: Detail | None,
 ) -> PreemptionExplanation:
-    """What the log says about a preemption; ``later`` are the pod's steps after it."""
+    """What the log says about a preemption; ``later`` are the pod's steps after it, ``detail`` are
+    its vectors, if they are there."""
     names = evidence.names(decided.victims)
     landed, landed_at = "", -1
     for step in later:
@@ -60,7 +65,6 @@ def explain_preemption(
         ):  # fmt: skip
             landed, landed_at = record.node, step.position
             break
-    detail = evidence.detail(position) if decided.digest else None
     return PreemptionExplanation(
         position,
         decided,
@@ -107,7 +111,8 @@ def _compared(
     rows = np.arange(detail.size)
     first, last = decided.first, decided.last
     inside = (rows >= first) & (rows <= last) if first <= last else (rows >= first) | (rows <= last)
-    rows = np.flatnonzero(inside & (detail.codes > 0))
+    is_candidate = (detail.codes > 0) & (detail.codes != STORED_NO_NODE)
+    rows = np.flatnonzero(inside & is_candidate)
     columns = [column[rows] for column in detail.scores if isinstance(column, np.ndarray)]
     counts = detail.codes[rows].astype(np.int64)
     violations, highest, total, start = columns[:_CRITERIA]

@@ -163,7 +163,7 @@ class _DecisionReplay:
         go on. Raises CorruptLogError."""
         result, first = self._result, step[0].position
         result.engine = engine_for(result.engine, step[0], self._engine_of_term)
-        replayed = _decide_again(result.engine, step[0])
+        replayed = decide_again(result.engine, step[0])
         logged = step if self._until is None else step[: self._until - first]
         is_cut = len(logged) < len(step)
         if is_cut:
@@ -237,9 +237,9 @@ def _steps(log: Iterator[StoredRecord]) -> Iterator[list[StoredRecord]]:
         yield step
 
 
-def _decide_again(engine: Engine, first: StoredRecord) -> list[LogEntry]:
-    """The engine's events for a step that begins with ``first``: a stimulus, or a scheduling
-    attempt."""
+def decide_again(engine: Engine, first: StoredRecord) -> list[LogEntry]:
+    """The engine's records for a step that begins with ``first``: a stimulus, or a scheduling
+    attempt. Raises CorruptLogError."""
     if first.kind not in _STIMULI:
         return engine.schedule_next()
     try:

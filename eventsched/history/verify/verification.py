@@ -50,7 +50,8 @@ _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overf
 @dataclass
 class Result:
     """The result for one stream. ``problems`` are in order of position. ``details`` counts the
-    decisions whose vectors were checked, ``thinned`` those whose vectors are missing, and
+    decisions whose vectors were checked, ``partial`` those among them that have only the vectors
+    of the best nodes, ``thinned`` those whose vectors are missing, and
     ``thinned_meanwhile`` those among them whose vectors were deleted during verification.
     ``proved_by`` is the newest checkpoint before the first problem: the records before its position
     are those that were signed; the hash chain alone speaks for later ones."""
@@ -60,6 +61,7 @@ class Result:
     batches: int = 0
     decisions: int = 0
     details: int = 0
+    partial: int = 0
     thinned: int = 0
     thinned_meanwhile: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -233,6 +235,7 @@ class _Verification:
         """Moves the problems of a batch to the result. Raises _EnoughError."""
         result = self.result
         result.details = self._decisions.checked + self._preemptions.checked
+        result.partial = self._decisions.partial + self._preemptions.partial
         result.thinned = self._decisions.thinned + self._preemptions.thinned
         self._in_batch += self._missing.known()
         if self._in_batch:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from eventsched.history.verify.verified_log import Packed
 from eventsched.history.verify.verified_vectors import (
     EXCLUDED,
@@ -77,9 +79,9 @@ class Facts:
 
 
 class DecisionCheck:
-    """Checks decisions in order of position. ``checked`` counts those with vectors, ``thinned``
-    those without, ``vanished`` those among the latter whose vectors were deleted after their page
-    was read."""
+    """Checks decisions in order of position. ``checked`` counts those with vectors, ``partial``
+    those among them that have only the vectors of the best nodes, ``thinned`` those without,
+    ``vanished`` those among the latter whose vectors were deleted after their page was read."""
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class DecisionCheck:
         self._find, self._lacking = find, lacking
         self._expander = Expander(find)
         self._broken: set[int] = set()
-        self.checked = self.thinned = self.vanished = 0
+        self.checked = self.partial = self.thinned = self.vanished = 0
 
     def check(self, position: int, record: Record, packed: Packed | None) -> None:
         """Checks one decision with its detail. Raises KeyError, TypeError and ValueError for a
@@ -147,9 +149,11 @@ class DecisionCheck:
             return
         try:
             whole = self._expander.expand(packed, len(self._facts.names))
-            problem = self._vectors_problem(record, whole)
+            self.partial += whole.is_partial
+            problem = "" if whole.is_partial else self._vectors_problem(record, whole)
             if not problem and not known_bad:
-                problem = self._claims_problem(record, whole)
+                claims = self._partial_problem if whole.is_partial else self._claims_problem
+                problem = claims(record, whole)
         except LostError as lost:
             if self._may_lack:
                 self.thinned += 1
@@ -199,7 +203,55 @@ class DecisionCheck:
             return f"row {row} was chosen, but its code is {whole.codes[row]}"
         return self._score_problem(record, whole, row)
 
+    def _partial_problem(self, record: Record, whole: Whole) -> str:
+        """What contradicts the decision in the vectors of its best nodes. The digest cannot be
+        checked: it is that of all nodes."""
+        get, facts = record.get, self._facts
+        if len(facts.scorings[get("scoring", 0)]) != whole.scores:
+            return f"scoring {get('scoring', 0)}, but there are {whole.scores} score columns"
+        nodes = dict(get("counts", ()))
+        for code, number in whole.census.counts:
+            if number > nodes.get(code, 0):
+                return (
+                    f"{number} rows with code {code}, but the decision counts {nodes.get(code, 0)}"
+                )
+        live = set(facts.live.values())
+        dead = [row for row in np.flatnonzero(whole.codes != GONE).tolist() if row not in live]
+        if dead:
+            return f"row {dead[0]} has a code, but no node"
+        best = np.flatnonzero(whole.codes == 0).tolist()
+        row = get("row", -1)
+        if len(best) > get("feasible", 0) or (row >= 0 and row not in best):
+            return f"the best nodes are in rows {best}, but row {row} was chosen"
+        if row < 0:
+            return ""
+        return self._score_problem(record, whole, row) or self._rank_problem(record, whole, best)
+
+    def _rank_problem(self, record: Record, whole: Whole, best: list[int]) -> str:
+        """What contradicts the decision in the order of its best nodes: the runner-up is the best
+        of the others. The decision for a nominated node has none."""
+        totals = {row: self._total(record, whole, row) for row in best if row != record["row"]}
+        if not totals or record.get("nominated"):
+            return ""
+        runner_up = self._facts.live.get(record.get("runner_up", ""), -1)
+        highest = max(total for total in totals.values() if total is not None)
+        if totals.get(runner_up) != highest or highest != record.get("runner_up_score", 0):
+            return (
+                f"the runner-up is {record.get('runner_up', '')!r} with "
+                f"{record.get('runner_up_score', 0)}, expected one with {highest} by the vectors"
+            )
+        return ""
+
     def _score_problem(self, record: Record, whole: Whole, row: int) -> str:
+        total = self._total(record, whole, row)
+        if total is None:
+            return "a column has no normalised scores"
+        if total != record.get("score", 0):
+            return f"score {record.get('score', 0)}, expected {total} by the vectors"
+        return ""
+
+    def _total(self, record: Record, whole: Whole, row: int) -> int | None:
+        """The weighted sum of a row's normalised scores; None if a column of these is missing."""
         columns = self._facts.scorings[record.get("scoring", 0)]
         total = 0
         for place, (weight, name) in enumerate(columns, 1):
@@ -209,14 +261,12 @@ class DecisionCheck:
             if name == "own":
                 own = whole.columns[place + whole.scores :][:1]
                 if not own or own[0] is None:
-                    return f"column {place} has no normalised scores"
+                    return None
                 value = int(own[0][row])
             else:
                 value = normalized(name, value, record["parameters"][place - 1])
             total += weight * value
-        if total != record.get("score", 0):
-            return f"score {record.get('score', 0)}, expected {total} by the vectors"
-        return ""
+        return total
 
 
 def normalized(normalization: str, raw: int, parameters: list[int]) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from eventsched.history.verify.verified_decisions import Facts
 from eventsched.history.verify.verified_log import Packed
 from eventsched.history.verify.verified_vectors import (
+    GONE,
     Expander,
     LostError,
     Vector,
@@ -79,7 +80,7 @@ class PreemptionCheck:
         self._facts, self._pods, self._report, self._may_lack = facts, pods, report, thinned
         self._find, self._lacking = find, lacking
         self._expander = Expander(find)
-        self.checked = self.thinned = self.vanished = 0
+        self.checked = self.partial = self.thinned = self.vanished = 0
 
     def check(self, position: int, record: Record, packed: Packed | None) -> None:
         """Checks one preemption with its detail. Raises KeyError, TypeError and ValueError for a
@@ -147,15 +148,19 @@ class PreemptionCheck:
         except VectorError as wrong:
             return f"detail: {wrong}"
         self.checked += 1
-        digest = digest_of(considered)
-        if digest != record["digest"]:
+        self.partial += whole.is_partial
+        number = len(considered.rows)
+        if whole.is_partial:
+            if not 0 < number <= record.get("candidates", 0):
+                return f"{number} of {record.get('candidates', 0)} candidates"
+        elif (digest := digest_of(considered)) != record["digest"]:
             return f"the candidates have digest {digest}, expected {record['digest']}"
+        elif number != record.get("candidates", 0):
+            return f"{record.get('candidates', 0)} candidates, expected {number}"
         problem = self._candidates_problem(record, considered)
-        return problem or self._choice_problem(record, considered)
+        return problem or self._choice_problem(record, considered, is_partial=whole.is_partial)
 
     def _candidates_problem(self, record: Record, considered: Candidates) -> str:
-        if len(considered.rows) != record.get("candidates", 0):
-            return f"{record.get('candidates', 0)} candidates, expected {len(considered.rows)}"
         rows = zip(
             considered.rows.tolist(), considered.counts.tolist(), considered.criteria.tolist(),
             considered.victims, strict=True,
@@ -173,8 +178,11 @@ class PreemptionCheck:
                 return f"row {row} has {criteria[0]} violations with {count} victims"
         return ""
 
-    def _choice_problem(self, record: Record, considered: Candidates) -> str:
+    def _choice_problem(self, record: Record, considered: Candidates, *, is_partial: bool) -> str:
+        """What contradicts the choice among the candidates. A choice among the best of them can
+        need another criterion."""
         row, criterion = choice(considered, record.get("first", 0))
+        criterion = record["criterion"] if is_partial else criterion
         if (row, criterion) != (record.get("row", 0), record["criterion"]):
             return (
                 f"row {record.get('row', 0)} was chosen by {record['criterion']!r}, expected row "
@@ -205,7 +213,7 @@ def candidates(whole: Whole, first: int, last: int) -> Candidates:
         raise VectorError(f"{whole.scores} columns, expected 4 and those of the victims")
     rows = np.arange(whole.size)
     inside = (rows >= first) & (rows <= last) if first <= last else (rows >= first) | (rows <= last)
-    rows = np.flatnonzero(inside & (whole.codes > 0))
+    rows = np.flatnonzero(inside & (whole.codes > 0) & (whole.codes != GONE))
     columns = [column[rows].astype(np.int64) for column in whole.columns if column is not None]
     counts = columns[0]
     if len(rows) and min(counts.max(), _MAX_VICTIMS) > whole.scores - 4:

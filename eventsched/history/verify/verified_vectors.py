@@ -56,12 +56,13 @@ class Column(NamedTuple):
 
 class Unpacked(NamedTuple):
     """A detail, not expanded. A column is None if a delta does not change it, or if a whole record
-    does not have it."""
+    does not have it. A partial record is whole, but has only some rows."""
 
     base: int | None
     size: int
     columns: list[Column | None]
     scores: int
+    is_partial: bool
 
 
 class Census(NamedTuple):
@@ -75,13 +76,16 @@ class Census(NamedTuple):
 
 
 class Whole:
-    """The vectors of one decision: codes, scores, then normalised columns or None."""
+    """The vectors of one decision: codes, scores, then normalised columns or None. Of a partial
+    record, the codes of rows that it does not have are GONE and the others 0."""
 
-    __slots__ = ("_census", "_counts", "_digests", "bytes", "columns", "scores", "size")
+    __slots__ = (
+        "_census", "_counts", "_digests", "bytes", "columns", "is_partial", "scores", "size",
+    )  # fmt: skip
 
     def __init__(self, record: Unpacked) -> None:
         """Raises VectorError if the record lacks a required column."""
-        self.size, self.scores = record.size, record.scores
+        self.size, self.scores, self.is_partial = record.size, record.scores, record.is_partial
         self.columns: list[Vector | None] = []
         for place, column in enumerate(record.columns):
             if column is None:
@@ -89,8 +93,10 @@ class Whole:
                     raise VectorError(f"column {place} is missing in a whole record")
                 self.columns.append(None)
                 continue
-            vector = np.empty(self.size, _dtype(place, column))
-            vector[:] = column.values
+            vector = np.zeros(self.size, _dtype(place, column))
+            if record.is_partial and not place:
+                vector[:] = GONE
+            vector[slice(None) if column.rows is None else column.rows] = column.values
             self.columns.append(vector)
         self._digests: list[bytes | None] = [None] * len(self.columns)
         codes, numbers = np.unique(self.codes, return_counts=True)
@@ -123,6 +129,8 @@ class Whole:
     def change(self, delta: Unpacked) -> None:
         """Applies a delta. Raises VectorError; this object is unusable then."""
         number = len(delta.columns)
+        if self.is_partial:
+            raise VectorError("a delta to vectors that are partial")
         if delta.scores and delta.scores != self.scores:
             raise VectorError(f"{delta.scores} score columns, but its base has {self.scores}")
         if delta.size < self.size:
@@ -202,7 +210,8 @@ class Expander:
         else:
             whole = self._base(record.base, size)
             whole.change(record)
-        self._keep(packed.seq, whole)
+        if not whole.is_partial:
+            self._keep(packed.seq, whole)
         return whole
 
     def forget(self, seq: int) -> None:
@@ -245,14 +254,17 @@ def unpack(packed: Packed, most: int) -> Unpacked:
     if len(body) < _HEAD.size:
         raise VectorError(f"{len(body)} bytes, less than a header")
     version, width, size, columns, scores = _HEAD.unpack_from(body)
-    if version != 1:
-        raise VectorError(f"format {version}, expected 1")
-    if width not in ((0,) if base is None else (2, 4)):
-        form = "a whole record" if base is None else "a delta"
+    is_partial = version == 2
+    if version not in (1, 2):
+        raise VectorError(f"format {version}, expected 1 or 2")
+    if is_partial and base is not None:
+        raise VectorError("a partial record with a base")
+    if width not in ((2, 4) if is_partial or base is not None else (0,)):
+        form = "a partial record" if is_partial else "a whole record" if base is None else "a delta"
         raise VectorError(f"row numbers of {width} bytes in {form}")
     if size > most:
         raise VectorError(f"{size} rows, but only {most} exist")
-    if columns != 1 + scores and (width or columns != 1 + 2 * scores):
+    if columns != 1 + scores and (base is not None or columns != 1 + 2 * scores):
         raise VectorError(f"{columns} columns, {scores} of them scores")
     at = _HEAD.size
     unpacked: list[Column | None] = []
@@ -263,7 +275,7 @@ def unpack(packed: Packed, most: int) -> Unpacked:
         unpacked.append(column)
     if at != len(body):
         raise VectorError(f"{len(body)} bytes, expected {at}")
-    return Unpacked(base, size, unpacked, scores)
+    return Unpacked(base, size, unpacked, scores, is_partial)
 
 
 def _column(

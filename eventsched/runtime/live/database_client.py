@@ -4,7 +4,6 @@ import asyncio
 import time
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import psycopg
@@ -64,19 +63,16 @@ class DatabaseClient:
         stream: str,
         holder: str,
         catch_up: Callable[[Head], Awaitable[float]],
-        keeps_vectors: bool = True,
         checkpointer: Checkpointer | None = None,
     ) -> None:
-        """``catch_up`` applies the log up to a head and returns the time it took (s). Without
-        ``keeps_vectors`` only the digests of decisions' vectors are stored; hashes never cover the
-        vectors themselves."""
+        """``catch_up`` applies the log up to a head and returns the time it took (s)."""
         self.health = DatabaseHealth()
         self.history_lost = False
         self.size: int | None = None
         """Bytes of the whole database when they were last measured; None until then."""
         self._session, self._worker, self._observer = session, worker, observer
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
-        self._keeps_vectors, self._checkpointer = keeps_vectors, checkpointer
+        self._checkpointer = checkpointer
         self._first_sent: tuple[bytes, float] = (b"", 0.0)
 
     async def answer(self, request: DatabaseRequest) -> DatabaseAnswer | Unknown | None:
@@ -135,8 +131,7 @@ class DatabaseClient:
     async def _append(self, batch: SealedBatch) -> None:
         if self._first_sent[0] != batch.hash:
             self._first_sent = batch.hash, time.monotonic()
-        sent = batch if self._keeps_vectors else replace(batch, details={})
-        await self._ask(self._session.append, sent)
+        await self._ask(self._session.append, batch)
         took = time.monotonic() - self._first_sent[1]
         self._observer.batch_committed(took, batch.count, len(batch.body))
         if self._checkpointer is not None:

@@ -63,7 +63,6 @@ class ReplicaPlan:
     stream: str
     holder: str
     limits: Limits = field(default_factory=Limits)
-    keeps_vectors: bool = True
     retention: Retention = field(default_factory=Retention)
     grace: float = END_GRACE_SECONDS
     database_patience: float = DATABASE_PATIENCE_SECONDS
@@ -249,7 +248,6 @@ class Replica:
             stream=self.plan.stream,
             holder=self.plan.holder,
             catch_up=follower.catch_up,
-            keeps_vectors=self.plan.keeps_vectors,
             checkpointer=self.plan.checkpointer,
         )
         driver = self.driver = Driver(

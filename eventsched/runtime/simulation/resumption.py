@@ -9,6 +9,7 @@ import msgspec
 
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.load import Source
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
@@ -34,10 +35,11 @@ def new_or_resumed(
     seed: str,
     reader: "Reader | None" = None,
     store_snapshot: Callable[[StoredSnapshot], None] | None = None,
+    detail_levels: DetailLevels | None = None,
 ) -> Simulation:
     """A simulation over a log: a new one, or with a ``reader`` of that log one that is resumed.
-    ``store_snapshot`` is called with each snapshot. Raises InputError if the stream was begun with
-    other inputs."""
+    ``store_snapshot`` is called with each snapshot. ``detail_levels`` says which vectors are
+    stored, by default all. Raises InputError if the stream was begun with other inputs."""
 
     def new_simulation() -> Simulation:
         cluster = InMemoryCluster(
@@ -50,8 +52,9 @@ def new_or_resumed(
             rollouts=source.rollouts,
         )
         return Simulation(
-            assembly, cluster, log, seed=seed, inputs=source.digests, store_snapshot=store_snapshot
-        )
+            assembly, cluster, log, seed=seed, inputs=source.digests,
+            store_snapshot=store_snapshot, detail_levels=detail_levels,
+        )  # fmt: skip
 
     simulation = new_simulation()
     if reader is not None and reader.head.next > 0:

@@ -22,6 +22,7 @@ from eventsched import __version__
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.records import FORMAT, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import PodState
@@ -69,12 +70,16 @@ class Simulation:
         batch_size: int | None = None,
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
         snapshot_every: int = 100_000,
+        detail_levels: DetailLevels | None = None,
     ) -> None:
         """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
-        Without a log nothing is recorded; this is for measuring. ``store_snapshot`` is called
+        ``detail_levels`` says which vectors are stored, by default all. Without a log nothing is
+        recorded; this is for measuring. ``store_snapshot`` is called
         every ``snapshot_every`` records and at the end. ``batch_size`` is BATCH_SIZE by default. If
         the log is not empty, ``resumption.resume`` must be called before ``run``."""
-        self.engine: Engine = assembly.engine(with_detail=log is not None)
+        self.engine: Engine = assembly.engine(
+            with_detail=log is not None, detail_levels=detail_levels
+        )
         self.counters = RunCounters(queues=self.engine.queue_lengths)
         self.utilization = Meter(self.engine.state.nodes)
         self.cluster = cluster

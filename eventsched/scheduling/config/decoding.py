@@ -98,6 +98,7 @@ _WORDS = {
     "bool": "true or false",
     "object": "a mapping",
     "array": "a list",
+    "str | object": "a string or a mapping",
     "null": "nothing",
 }
 
@@ -230,7 +231,7 @@ def _explained(problem: msgspec.ValidationError, kind: type, where: str) -> Inpu
         place = joined(place, name)
         if field["case"].startswith("missing"):
             return InputError(place, f"{name} is missing", "add it")
-        close = difflib.get_close_matches(name, _field_names(kind), n=1)
+        close = difflib.get_close_matches(name, _field_names(kind) - {name}, n=1)
         remedy = f"did you mean {close[0]!r}?" if close else "remove it"
         return InputError(place, f"unknown field {name!r}", remedy)
     if expected := _EXPECTED.fullmatch(text):

@@ -71,14 +71,16 @@ _FIXED: dict[CycleKey, VerdictCode] = {
 
 
 class RecordedJudgement(NamedTuple):
-    """The part of a decision that records its judgement. ``definitions`` are logged before it;
-    ``detail`` is None without recording."""
+    """The part of a decision that records its judgement. ``definitions`` are logged before it.
+    ``codes`` (uint16, valid until the next attempt) are those of all rows. ``detail`` is None
+    unless all vectors are stored."""
 
     definitions: list[VerdictDefined | ScoringDefined]
     scoring: int
     parameters: tuple[tuple[int, ...], ...]
     counts: tuple[tuple[VerdictCode, int], ...]
     digest: str
+    codes: Codes
     detail: Detail | None
 
 
@@ -97,11 +99,13 @@ class ClassRecord:
         self.scoring = 0
 
 
-def record(state: SchedulerState, judgement: Judgement, position: int) -> RecordedJudgement:
-    """Numbers, digest and detail of a judgement. ``position`` is where the next record goes; the
-    decision itself goes there plus the number of definitions."""
+def record(
+    state: SchedulerState, judgement: Judgement, position: int, *, is_full: bool = True
+) -> RecordedJudgement:
+    """Numbers, digest and, if ``is_full``, the detail of a judgement. ``position`` is where the
+    next record goes; the decision itself goes there plus the number of definitions."""
     if judgement.equivalence_class is None or not judgement.is_class_result:
-        return _record_pod_specific(state, judgement, position)
+        return _record_pod_specific(state, judgement, position, is_full=is_full)
     equivalence_class = judgement.equivalence_class
     class_record: ClassRecord = equivalence_class.recorded or ClassRecord()
     equivalence_class.recorded = class_record
@@ -116,22 +120,13 @@ def record(state: SchedulerState, judgement: Judgement, position: int) -> Record
     elif equivalence_class.keys_changed and len(rows):
         _patch(class_record, equivalence_class, rows)
     class_record.digest = class_record.digest or column_digest(class_record.codes)
-    size = len(equivalence_class.keys)
-    fits = class_record.scored or not scored  # scores can be a delta only to scores
-    if (
-        rows is None
-        or class_record.base is None
-        or not may_build_on(class_record.base, position + len(definitions))
-        or class_record.deltas_since_whole >= LONGEST_CHAIN
-        or not fits
-    ):
-        detail = Detail(size, None, class_record.codes.copy(), tuple(s.raw.copy() for s in scored))
-        class_record.deltas_since_whole = 0
-    else:
-        codes, raws = _parts(equivalence_class, class_record, rows)
-        detail = Detail(size, class_record.base, codes, raws if scored else ())
-        class_record.deltas_since_whole += 1
-    class_record.base, class_record.scored = position + len(definitions), bool(scored)
+    detail = None
+    if is_full:
+        detail = _class_detail(
+            equivalence_class, class_record, rows, scored, position + len(definitions)
+        )
+    class_record.base = position + len(definitions) if is_full else None
+    class_record.scored = bool(scored)
     (
         equivalence_class.unrecorded,
         equivalence_class.keys_changed,
@@ -144,8 +139,34 @@ def record(state: SchedulerState, judgement: Judgement, position: int) -> Record
         tuple(score.column.parameters for score in scored),
         _counts(judgement, class_record.numbers),
         detail_digest(class_record.digest, digests),
+        class_record.codes,
         detail,
     )
+
+
+def _class_detail(
+    equivalence_class: EquivalenceClass,
+    class_record: ClassRecord,
+    rows: Rows | None,
+    scored: list[Scored],
+    position: int,
+) -> Detail:
+    """The vectors of a class's decision at ``position``: a delta to its last decision with changes
+    at ``rows``, or whole."""
+    size = len(equivalence_class.keys)
+    fits = class_record.scored or not scored  # scores can be a delta only to scores
+    if (
+        rows is None
+        or class_record.base is None
+        or not may_build_on(class_record.base, position)
+        or class_record.deltas_since_whole >= LONGEST_CHAIN
+        or not fits
+    ):
+        class_record.deltas_since_whole = 0
+        return Detail(size, None, class_record.codes.copy(), tuple(s.raw.copy() for s in scored))
+    codes, raws = _parts(equivalence_class, class_record, rows)
+    class_record.deltas_since_whole += 1
+    return Detail(size, class_record.base, codes, raws if scored else ())
 
 
 def _changed_rows(equivalence_class: EquivalenceClass, class_record: ClassRecord) -> Rows | None:
@@ -186,8 +207,8 @@ def _patch(class_record: ClassRecord, equivalence_class: EquivalenceClass, rows:
 
 class DeltaBase:
     """The vectors of the class's last pod-specific decision. The next one is written as a delta to
-    them. ``shape`` is the number of rows and of the score columns' entry; ``zero`` the places
-    of columns that are known to hold only zeros."""
+    them if they were stored at position ``base``. ``shape`` is the number of rows and of the score
+    columns' entry; ``zero`` the places of columns that are known to hold only zeros."""
 
     __slots__ = ("base", "columns", "deltas_since_whole", "digests", "shape", "zero")
 
@@ -196,22 +217,17 @@ class DeltaBase:
         self.columns: list[NDArray[Any]] = []
         self.digests: list[bytes] = []
         self.zero: set[int] = set()
-        self.base = 0
+        self.base: int | None = None
         self.deltas_since_whole = 0
 
-    def delta_to(
-        self,
-        columns: list[NDArray[Any]],
-        shape: tuple[int, int],
-        zero: set[int],
-        position: int,
+    def update(
+        self, columns: list[NDArray[Any]], shape: tuple[int, int], zero: set[int]
     ) -> list[DeltaPart | None] | None:
-        """Stores the vectors of the next decision, at ``position``. Returns the changed rows of
-        each vector (None: unchanged), or None if all are to be written whole."""
+        """Stores the vectors of the next decision. Returns the changed rows of each vector (None:
+        unchanged), or None if the shape is another one."""
         self.zero, still = zero, self.zero & zero
-        is_whole = shape != self.shape or self.deltas_since_whole >= LONGEST_CHAIN
-        if is_whole or not may_build_on(self.base, position):
-            self.shape, self.deltas_since_whole = shape, 0
+        if shape != self.shape:
+            self.shape = shape
             self.columns = [column.copy() for column in columns]
             self.digests = [column_digest(column) for column in columns]
             return None
@@ -224,11 +240,27 @@ class DeltaBase:
                 parts[place] = DeltaPart(rows.astype(np.int32), new[rows])
                 self.columns[place] = new.copy()
                 self.digests[place] = column_digest(new)
-        if _outweigh(parts, shape[0]):
-            self.deltas_since_whole = 0
-            return None
-        self.deltas_since_whole += 1
         return parts
+
+    def detail(
+        self,
+        parts: list[DeltaPart | None] | None,
+        own_normalized: tuple[NDArray[np.int64] | None, ...],
+        position: int,
+    ) -> Detail:
+        """The detail of these vectors at ``position``: a delta of ``parts``, or whole."""
+        base, self.base, size = self.base, position, self.shape[0]
+        if (
+            parts is None
+            or base is None
+            or not may_build_on(base, position)
+            or self.deltas_since_whole >= LONGEST_CHAIN
+            or _outweigh(parts, size)
+        ):
+            self.deltas_since_whole = 0
+            return Detail(size, None, self.columns[0], tuple(self.columns[1:]), own_normalized)
+        self.deltas_since_whole += 1
+        return Detail(size, base, parts[0], tuple(parts[1:]))
 
 
 def _outweigh(parts: list[DeltaPart | None], size: int) -> bool:
@@ -239,7 +271,7 @@ def _outweigh(parts: list[DeltaPart | None], size: int) -> bool:
 
 
 def _record_pod_specific(
-    state: SchedulerState, judgement: Judgement, position: int
+    state: SchedulerState, judgement: Judgement, position: int, *, is_full: bool
 ) -> RecordedJudgement:
     numbers = dict(_FIXED)
     definitions = _define(state, judgement, numbers)
@@ -255,21 +287,19 @@ def _record_pod_specific(
             judgement.equivalence_class.pod_specific_record or vectors
         )
     zero = {place for place, score in enumerate(scores, 1) if score.column.parameters == (0,)}
-    position += len(definitions)
     raws = [score.raw for score in scores]
-    parts = vectors.delta_to([codes, *raws], (len(codes), scoring), zero, position)
-    size, after = len(codes), vectors.columns
-    if parts is None:
-        detail = Detail(size, None, after[0], tuple(after[1:]), own_normalized)
+    parts = vectors.update([codes, *raws], (len(codes), scoring), zero)
+    detail, position = None, position + len(definitions)
+    if is_full:
+        detail = vectors.detail(parts, own_normalized, position)
     else:
-        detail = Detail(size, vectors.base, parts[0], tuple(parts[1:]))
-    vectors.base = position
+        vectors.base = None
     digests = vectors.digests[1:]
     digests += [column_digest(column) for column in own_normalized if column is not None]
     digest = detail_digest(vectors.digests[0], digests)
     parameters = tuple(score.column.parameters for score in scores)
     return RecordedJudgement(
-        definitions, scoring, parameters, _counts(judgement, numbers), digest, detail
+        definitions, scoring, parameters, _counts(judgement, numbers), digest, codes, detail
     )
 
 

@@ -27,7 +27,7 @@ NOT_TRIED = -4
 """Outcome of a row that was not tried yet, or has changed since."""
 MIN_TRIED_TOGETHER = 16
 """The least number of rows to try in one dry run, if there are that many stale rows."""
-_PER_VICTIM = 2**31
+PER_VICTIM = 2**31
 """The weight of one victim in the sum of priorities: fewer victims are better (upstream:
 math.MaxInt32+1)."""
 
@@ -138,7 +138,7 @@ class CandidateTable:
         for place, name in enumerate(CRITERIA):
             values = criteria[:, place]
             if place == PRIORITY_SUM:
-                values = values + _PER_VICTIM * criteria[:, VICTIM_COUNT]
+                values = values + PER_VICTIM * criteria[:, VICTIM_COUNT]
             elif place == START:
                 values = -np.where(values == 0, NOT_STARTED, values)
             least = values == values.min()

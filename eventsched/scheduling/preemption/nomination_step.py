@@ -53,7 +53,10 @@ class NominationStep:
     def _nominate(self, preemption: Preemption) -> None:
         step, pod = self._step, preemption.dry_run.pod
         recorded = preemption_recording.record(
-            step.state, preemption, step.position, with_detail=self._with_detail
+            step.state,
+            preemption,
+            step.position,
+            step.detail_levels.of(preemption.dry_run.profile.name) if self._with_detail else None,
         )
         decided = recorded.decided
         before = step.state.preemptions.node(pod.uid)

@@ -4,7 +4,7 @@ They are stored in a Detail, like the vectors of decisions. ``codes`` are the nu
 no candidate). The score columns are violations, highest priority, sum of priorities, earliest
 start, then the victims of each row, the most important first. A victim is stored as the position of
 its PodAdded record. Only the rows that were tried are up to date: the record says which, and its
-digest covers only them.
+digest covers only them. If only the best nodes are stored, they are the best candidates.
 """
 
 import operator
@@ -14,14 +14,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from eventsched.domain.detail_levels import DetailLevel
 from eventsched.domain.journal import Rows
 from eventsched.domain.records import PreemptionDecided
-from eventsched.domain.records.verdicts import DeltaPart, Detail, may_build_on
+from eventsched.domain.records.verdicts import (
+    STORED_NO_NODE,
+    DeltaPart,
+    Detail,
+    may_build_on,
+)
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.cycle.judgement_recording import LONGEST_CHAIN
-from eventsched.scheduling.preemption.candidates import CandidateTable
+from eventsched.scheduling.preemption.candidates import PER_VICTIM, CandidateTable
 from eventsched.scheduling.preemption.evaluator import Preemption, is_leaving
-from eventsched.scheduling.preemption.victims import Candidate
+from eventsched.scheduling.preemption.victims import NOT_STARTED, Candidate
 
 MOST_VICTIMS = 250
 """The most victims of a node that are stored: a Detail has no more columns."""
@@ -113,6 +119,25 @@ class CandidateRecord:
         self.base = position
         return detail
 
+    def best(self, rows: Rows, chosen: int, first: int, nodes: int) -> Detail:
+        """The partial vectors of a decision: those of the ``chosen`` row and of the best others
+        among its candidates (``rows``, ascending), ``nodes`` in all. Of equals, the first from row
+        ``first`` on is better."""
+        counts = self.counts[rows]
+        violations, highest, total, start = self.columns[rows, :_CRITERIA].T
+        latest = np.where(start == 0, NOT_STARTED, start)
+        order = np.lexsort(
+            (rows < first, -latest, counts, total + PER_VICTIM * counts, highest, violations,
+             rows != chosen)
+        )  # fmt: skip
+        kept = np.sort(rows[order[:nodes]])
+        codes = np.full(len(self.counts), STORED_NO_NODE, dtype=np.uint16)
+        codes[kept] = self.counts[kept]
+        width = _CRITERIA + min(int(self.counts[kept].max()), MOST_VICTIMS)
+        at = kept.astype(np.int32)
+        columns = tuple(DeltaPart(at, column) for column in self.columns[kept, :width].T)
+        return Detail(len(codes), None, codes, columns, is_partial=True)
+
     def digest(self, rows: Rows) -> str:
         """The digest (32 hex digits) of the candidates (``rows``, ascending). It does not depend on
         whether they are stored whole or as a delta."""
@@ -182,14 +207,22 @@ def window_of(first: int, last: int, size: int) -> Rows:
 
 
 def _vectors(
-    state: SchedulerState, preemption: Preemption, rows: Rows, position: int
-) -> tuple[Detail, str]:
-    """The vectors of a decision and the digest of its candidates (``rows``, ascending)."""
+    state: SchedulerState, preemption: Preemption, rows: Rows, position: int, level: DetailLevel
+) -> tuple[Detail | None, str]:
+    """The vectors of a decision that are stored, and the digest of its candidates (``rows``,
+    ascending)."""
     memory = preemption.dry_run.cache()
     candidate_record: CandidateRecord = memory.recorded or CandidateRecord()
     memory.recorded = candidate_record
     changed = candidate_record.update(state, preemption, rows)
-    return candidate_record.detail(changed, position), candidate_record.digest(rows)
+    digest = candidate_record.digest(rows)
+    if level.nodes is None:
+        return candidate_record.detail(changed, position), digest
+    candidate_record.base = None
+    if not level.nodes:
+        return None, digest
+    first = int(preemption.tried[0])
+    return candidate_record.best(rows, preemption.row, first, level.nodes), digest
 
 
 def _waiting(state: SchedulerState, preemption: Preemption) -> set[str]:
@@ -202,12 +235,15 @@ def _waiting(state: SchedulerState, preemption: Preemption) -> set[str]:
 
 
 def record(
-    state: SchedulerState, preemption: Preemption, position: int, *, with_detail: bool
+    state: SchedulerState, preemption: Preemption, position: int, level: DetailLevel | None
 ) -> RecordedPreemption:
-    """The record of a decision that will be logged at ``position``."""
+    """The record of a decision that will be logged at ``position``. Without a ``level`` it has
+    neither vectors nor a digest."""
     dry_run = preemption.dry_run
     rows = np.sort(preemption.candidates)
-    detail, digest = _vectors(state, preemption, rows, position) if with_detail else (None, "")
+    detail, digest = None, ""
+    if level is not None:
+        detail, digest = _vectors(state, preemption, rows, position, level)
     candidate = preemption.candidate_table.by_row[preemption.row]
     assert candidate is not None
     victims = tuple(pod.uid for pod in preemption.victims)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eventsched.domain.behaviours import Behaviour
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import Event, Record
 from eventsched.domain.records.log_entry import LogEntry
@@ -34,6 +35,7 @@ class EngineStep:
         self.state = SchedulerState()
         self.profiles = profiles
         self.extenders = extenders
+        self.detail_levels = DetailLevels()
         first = next(iter(profiles.values()))
         self.groups = PodGroups(self.state)
         self.expiry = MemoryExpiry(self.state.memory_use, _memory_bounds(profiles))

@@ -84,6 +84,7 @@ def _details() -> list[Detail]:
         Detail(4, _BASE, DeltaPart(rows, codes[rows]), (part, None), (None, part)),  # type: ignore[arg-type]
         Detail(4, _BASE, None, (), ()),
         Detail(0, None, codes[:0], (), ()),
+        Detail(4, None, codes, (part,), (part,), is_partial=True),
     ]
 
 

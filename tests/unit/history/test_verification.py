@@ -223,6 +223,59 @@ def test_details_that_do_not_fit(tmp_path: Path, detail: Detail, said: str) -> N
     assert said in first.text
 
 
+RANKED = {**DECIDED, "runner_up": "a", "runner_up_score": 2 * 7 + 0 + 50}
+BOTH = np.array([0, 2], dtype=np.int32)
+
+
+def best(
+    rows: np.ndarray[Any, Any] = BOTH, codes: np.ndarray[Any, Any] = CODES, own: int = 60
+) -> Detail:
+    """The partial vectors of RANKED, of these rows; as they should be, or not."""
+    normalized = OWN.copy()
+    normalized[2] = own
+    scores = tuple(DeltaPart(rows, column[rows]) for column in SCORES)
+    return Detail(
+        3, None, codes, scores, (None, None, DeltaPart(rows, normalized[rows])), is_partial=True
+    )
+
+
+NO_NODE = 65_535
+
+
+@pytest.mark.parametrize(
+    "detail",
+    [best(), best(codes=np.array([0, NO_NODE, 0], np.uint16)),
+     best(ROW + 1, np.array([NO_NODE, 1, 0], np.uint16))],
+)  # fmt: skip
+def test_partial_vectors_that_are_right(tmp_path: Path, detail: Detail) -> None:
+    result = verify_file(write(tmp_path / "log", BEFORE, [at(6, RANKED)], details={6: detail}))
+    assert result.problems == []
+    assert (result.details, result.partial, result.thinned) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("detail", "changes", "said"),
+    [
+        (best(own=61), {}, "score 378, expected 379"),
+        (best(codes=np.array([0, 1, 1], np.uint16)), {}, "2 rows with code 1, but the decision"),
+        (best(codes=np.array([0, 2, 0], np.uint16)), {}, "1 rows with code 2, but the decision"),
+        (best(ROW - 1, np.array([0, 1, NO_NODE], np.uint16)), {}, "best nodes are in rows [0]"),
+        (best(codes=np.array([0, 0, 0], np.uint16)), {}, "best nodes are in rows [0, 1, 2]"),
+        (best(), {"runner_up_score": 65}, "the runner-up is 'a' with 65, expected one with 64"),
+        (best(), {"runner_up": "b"}, "the runner-up is 'b' with 64, expected one with 64"),
+        (Detail(3, None, CODES, (), (), is_partial=True), {}, "but there are 0 score columns"),
+    ],
+)
+def test_partial_vectors_that_contradict_the_decision(
+    tmp_path: Path, detail: Detail, changes: dict[str, Any], said: str
+) -> None:
+    path = write(tmp_path / "log", BEFORE, [at(6, {**RANKED, **changes})], details={6: detail})
+    first = verify_file(path).first
+    assert first is not None
+    assert first.position == 6
+    assert said in first.text
+
+
 def test_a_gone_node_is_gone_in_the_vectors(tmp_path: Path) -> None:
     gone = [*BEFORE, at(6, {"kind": "NodeDeleted", "name": "b"})]
     codes = np.array([0, 65_535, 0], dtype=np.uint16)

@@ -88,7 +88,9 @@ def drawn(data: st.DataObject, narrow: list[bool], base: Detail | None, at: int 
     ("body", "said"),
     [
         ("", "less than a header"),
-        ("02 00 01000000 01 00 01 00", "format 2"),
+        ("03 00 01000000 01 00 01 00", "format 3"),
+        ("02 00 02000000 01 00 11 00", "row numbers of 0 bytes in a partial record"),
+        ("02 02 02000000 01 00 00", "column 0 is missing"),
         ("01 02 01000000 01 00 01 01000000 0000 00", "row numbers of 2 bytes in a whole record"),
         ("01 00 ffffffff 01 00 11 00", "only 2 exist"),
         ("01 00 02000000 03 00 11 00 11 00 11 00", "3 columns, 0 of them scores"),
@@ -131,6 +133,7 @@ def test_layouts_that_are_wrong(body: str, said: str) -> None:
         ("01 02 0a000000 02 01 00 31 01000000 0100 05", "column 1 is of another type than in"),
         ("01 02 0a000000 02 01 31 01000000 0100 05 00", "column 0 cannot be of bytes"),
         ("01 02 09000000 02 01 00 00", "9 rows, expected 10"),
+        ("02 02 0a000000 02 01 00 00", "a partial record with a base"),
     ],
 )
 def test_deltas_that_are_wrong(body: str, said: str) -> None:
@@ -142,6 +145,21 @@ def test_deltas_that_are_wrong(body: str, said: str) -> None:
         expander.expand(Packed(5, 4, bytes.fromhex(body)), 10)
     with pytest.raises(LostError, match="position 3"):
         expander.expand(Packed(6, 3, bytes.fromhex("01 02 0a000000 01 00 00")), 10)
+
+
+def test_nothing_builds_on_partial_vectors() -> None:
+    """They are read as docs/log-format.md has it: rows that are not listed are not kept."""
+    body = bytes.fromhex("02 02 0a000000 02 01 41 03000000 0502 000005 41 02000000 0500 07 08")
+    packed = Packed(4, None, body)
+    expander = Expander({4: packed}.get)
+    found = expander.expand(packed, 10)
+    assert found.is_partial
+    assert found.codes.tolist() == [0, 65_535, 0, *[65_535] * 6, 5]
+    assert found.columns[1] is not None
+    assert found.columns[1].tolist() == [7, 0, 8, 0, 0, 0, 0, 0, 0, 0]
+    assert vectors.pack(vectors.unpack(body, None)) == body
+    with pytest.raises(VectorError, match="a delta to vectors that are partial"):
+        expander.expand(Packed(5, 4, bytes.fromhex("01 02 0a000000 02 01 00 00")), 10)
 
 
 def test_a_bitmap_says_rows_from_its_lowest_bit_on() -> None:

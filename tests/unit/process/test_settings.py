@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventsched.domain.detail_levels import FULL, SUMMARY, DetailLevel, DetailLevels
 from eventsched.domain.errors import InputError
 from eventsched.process import settings
 from eventsched.process.settings import DatabaseSettings, Settings, SettingsPart
@@ -48,7 +49,7 @@ EVERY_FIELD: dict[str, Any] = {
     "database": {"urlFile": "/etc/eventsched/database-url"},
     "stream": "default-scheduler",
     "batch": {"records": 100, "bytes": 1_000_000},
-    "detail": "digest",
+    "detail": "top:8",
     "retention": {"detail": "168h", "records": "2160h", "requireArchive": False},
     "snapshot": {"records": 1000},
     "checkpoints": {"key": "/etc/eventsched/checkpoint.pem", "every": "1h", "to": "/var/lib"},
@@ -132,7 +133,6 @@ stream: a/b
     ) == [
         "f.yaml: strem: unknown field 'strem'; did you mean 'stream'?",
         "f.yaml: batch.records: Expected int >= 1; correct this value",
-        "f.yaml: detail: Invalid enum value 'ful'; use one of digest, full",
         "f.yaml: retention.detail: '7d' is not a duration; write one such as 15s or 1m30s",
         "f.yaml: serving.port: a string where an integer is due; write an integer",
         "f.yaml: serving.certFile: is set, but keyFile is not; add keyFile",
@@ -141,6 +141,49 @@ stream: a/b
         "f.yaml: client.timeout: 0s is out of range; use a duration above zero",
         "f.yaml: stream: 'a/b' cannot be a stream's name; "
         "use 1 to 63 letters, digits, and the signs - _ .",
+        "f.yaml: detail: 'ful' is not a level of detail; "
+        "use full, summary, or top:K with K from 1 to 1000",
+    ]
+
+
+def levels(text: str) -> DetailLevels:
+    """The levels of a document."""
+    return settings.detail_levels(settings.load(HEAD + text, "f.yaml").detail)
+
+
+def test_levels_of_detail_by_profile() -> None:
+    assert levels("") == DetailLevels(FULL, {})
+    assert levels("detail: digest\n") == levels("detail: summary\n") == DetailLevels(SUMMARY, {})
+    assert levels("detail: top:8\n").of("any") == DetailLevel(8)
+    found = levels("detail: {default: summary, profiles: {batch: top:8, bulk: full}}\n")
+    assert [found.of(name) for name in ("batch", "bulk", "other")] == [
+        DetailLevel(8), FULL, SUMMARY,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{default: all}", "f.yaml: detail.default: 'all' is not a level of detail; use full, "),
+        ("{profiles: {a: top:0}}", "f.yaml: detail.profiles.a: 'top:0' is not a level of detail"),
+        (
+            "{profile: {}}",
+            "f.yaml: detail.profile: unknown field 'profile'; did you mean 'profiles",
+        ),
+        ("8", "f.yaml: detail: an integer where a string or a mapping is due"),
+    ],
+)
+def test_levels_that_are_none(text: str, said: str) -> None:
+    [problem] = problems(f"{HEAD}detail: {text}\n")
+    assert problem.startswith(said)
+
+
+def test_a_level_of_an_unknown_profile_is_refused() -> None:
+    """With the nearest names."""
+    text = HEAD + "detail: {profiles: {batsch: summary, batch: full}}\n"
+    found = settings.problems(text, "f.yaml", (), ["default-scheduler", "batch", "bulk"])
+    assert [str(problem) for problem in found] == [
+        "f.yaml: detail.profiles.batsch: there is no profile batsch; did you mean batch?"
     ]
 
 
