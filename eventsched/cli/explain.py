@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--full", action="store_true", help="show everything")
     parser.add_argument(
         "--recompute", action="store_true",
-        help="make the verdicts and scores of all nodes again from the log, if only some or none "
+        help="recompute the verdicts and scores of all nodes from the log, if only some or none "
         "are stored",
     )  # fmt: skip
     parser.add_argument(

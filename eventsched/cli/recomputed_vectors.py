@@ -1,4 +1,4 @@
-"""``--recompute``: the vectors of a decision, made again from the log."""
+"""``--recompute``: the vectors of a decision, recomputed from the log."""
 
 import sys
 import time
@@ -24,7 +24,7 @@ _UNUSABLE = (msgspec.MsgspecError, LookupError, ValueError, InputError)
 
 
 class VectorRecomputation:
-    """Makes vectors of a log's decisions again. With a ``reader`` of the database that the log is
+    """Recomputes vectors of a log's decisions. With a ``reader`` of the database that the log is
     in, it begins with the newest snapshot before the decision; otherwise at the log's
     beginning."""
 

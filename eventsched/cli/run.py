@@ -15,6 +15,7 @@ from eventsched.domain.errors import InputError
 from eventsched.process import prometheus_samples
 from eventsched.process import settings as process_settings
 from eventsched.process.configuration_files import ConfigurationFiles
+from eventsched.process.sections.detail_settings import unknown_profiles
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import Assembly, assemble, registry
 from eventsched.runtime.call_deadlines import Deadlines
@@ -155,7 +156,7 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     ``source``; the scheduler's configuration may also name a kubeconfig. Raises InputError."""
     text = read_text(options.config) if options.config is not None else ""
     settings = process_settings.load(text, source) if text else Settings()
-    for problem in process_settings.unknown_profiles(settings, assembly.profiles, source):
+    for problem in unknown_profiles(settings.detail, assembly.profiles, source):
         raise problem
     port = options.secure_port
     if port is not None and not 0 <= port <= 65_535:

@@ -24,7 +24,8 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
 from eventsched.process.exit_codes import BAD_INPUT
-from eventsched.process.settings import detail_levels, kept_annotations, unknown_profiles
+from eventsched.process.sections.detail_settings import detail_levels, unknown_profiles
+from eventsched.process.settings import kept_annotations
 from eventsched.process.settings import load as load_settings
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble
@@ -175,8 +176,8 @@ def _detail_levels(options: argparse.Namespace, assembly: Assembly) -> DetailLev
         return DetailLevels()
     source = str(options.config)
     settings = load_settings(read_text(options.config), source)
-    for problem in unknown_profiles(settings, assembly.profiles, source):
-        raise problem
+    for unknown in unknown_profiles(settings.detail, assembly.profiles, source):
+        raise unknown
     return detail_levels(settings.detail)
 
 

@@ -36,8 +36,8 @@ def pack(detail: Detail) -> bytes:
     size, scores, codes = detail.size, len(detail.scores), detail.codes
     is_whole = detail.base is None and not detail.is_partial
     if detail.is_partial and isinstance(codes, np.ndarray):
-        rows = np.flatnonzero(codes != STORED_NO_NODE)
-        codes = DeltaPart(rows.astype(np.int32), codes[rows])
+        kept = np.flatnonzero(codes != STORED_NO_NODE)
+        codes = DeltaPart(kept.astype(np.int32), codes[kept])
     columns = [_as_signed(codes), *detail.scores, *detail.normalized]
     wide = 0 if is_whole else 2 if size <= 65_536 else 4
     version = PARTIAL if detail.is_partial else FORMAT

@@ -17,6 +17,7 @@ from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.checkpoints import Signer
 from eventsched.process import settings as process_settings
 from eventsched.process.configuration_files import ConfigurationFiles
+from eventsched.process.sections.detail_settings import detail_levels
 from eventsched.process.settings import Settings, seconds
 from eventsched.runtime.assembly import Assembly, registry
 from eventsched.runtime.leader.limits import Limits
@@ -126,7 +127,7 @@ def plan_of(
         linger=LINGER if job.serves else 0,
     )
     return ReplicaPlan(
-        partial(assembly.engine, detail_levels=process_settings.detail_levels(settings.detail)),
+        partial(assembly.engine, detail_levels=detail_levels(settings.detail)),
         opening,
         job.address,
         settings.stream,

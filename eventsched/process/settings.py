@@ -7,17 +7,21 @@ errors that name the field and the place.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from eventsched.cluster.files import read_text
-from eventsched.domain.detail_levels import DetailLevels, parse_level
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import nanoseconds
-from eventsched.scheduling.config.decoding import Report, RuleError, refuse, salvaged
+from eventsched.process.sections.detail_settings import (
+    DetailSettings,
+    level_problems,
+    unknown_profiles,
+)
+from eventsched.process.sections.settings_part import SettingsPart, duration_problems, fields_of
+from eventsched.scheduling.config.decoding import Report, refuse, salvaged
 from eventsched.scheduling.config.document import second_mapping
 from eventsched.scheduling.config.sections import Duration
 from eventsched.scheduling.cycle.work_budget import DEFAULT_BUDGET
@@ -35,35 +39,6 @@ Authorization = Literal["delegated", "off"]
 _LARGEST_BATCH = 10_000
 
 
-class SettingsPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Base of all sections. Constructing one with invalid values raises RuleError. Durations stay
-    in Go's notation."""
-
-    def __post_init__(self) -> None:
-        if problems := list(self.problems()):
-            raise RuleError(problems)
-
-    def problems(self) -> Iterator[InputError]:
-        """Every problem with the values; ``where`` is the field's path within the section."""
-        yield from ()
-
-
-def _named(part: SettingsPart) -> dict[str, object]:
-    fields = msgspec.structs.fields(part)
-    return {field.encode_name: getattr(part, field.name) for field in fields}
-
-
-def _duration_problems(where: str, text: str, least: int) -> Iterator[InputError]:
-    try:
-        duration = nanoseconds(text, where)
-    except InputError as problem:
-        yield problem
-        return
-    if duration < least:
-        allowed = "a duration above zero" if least else "0s or more"
-        yield InputError(where, f"{text} is out of range", f"use {allowed}")
-
-
 class DatabaseSettings(SettingsPart, frozen=True):
     """Where the log is: a URL, a file that holds one, or the folder of an embedded database."""
 
@@ -73,7 +48,7 @@ class DatabaseSettings(SettingsPart, frozen=True):
 
     def problems(self) -> Iterator[InputError]:
         """More than one place."""
-        fields = [name for name, value in _named(self).items() if value]
+        fields = [name for name, value in fields_of(self).items() if value]
         if len(fields) > 1:
             yield InputError(fields[1], f"{' and '.join(fields)} are given", "leave one of them")
 
@@ -92,27 +67,6 @@ class BatchSettings(SettingsPart, frozen=True):
             )
 
 
-class DetailSettings(SettingsPart, frozen=True):
-    """Which vectors are stored, by profile (``schedulerName``): ``full``, ``top:K`` or
-    ``summary``. ``default`` is for profiles that are not named."""
-
-    default: str = "full"
-    profiles: dict[str, str] = {}
-
-    def problems(self) -> Iterator[InputError]:
-        """Not a level."""
-        yield from _level_problems("default", self.default)
-        for profile, level in self.profiles.items():
-            yield from _level_problems(f"profiles.{profile}", level)
-
-
-def _level_problems(where: str, level: str) -> Iterator[InputError]:
-    try:
-        parse_level(level)
-    except InputError as problem:
-        yield InputError(where, problem.problem, problem.remedy)
-
-
 class RetentionSettings(SettingsPart, frozen=True):
     """How long vectors (``detail``) and all records are kept; "0s": forever. Records that no
     archive holds are kept longer, unless ``require_archive`` is false."""
@@ -125,7 +79,7 @@ class RetentionSettings(SettingsPart, frozen=True):
         """Not a duration, or a negative one; records that would go before their vectors."""
         is_sound = True
         for name in ("detail", "records"):
-            for problem in _duration_problems(name, getattr(self, name), least=0):
+            for problem in duration_problems(name, getattr(self, name), least=0):
                 is_sound = False
                 yield problem
         if is_sound and 0 < nanoseconds(self.records) < nanoseconds(self.detail):
@@ -150,7 +104,7 @@ class CheckpointSettings(SettingsPart, frozen=True):
         """A folder without a key, or no interval."""
         if self.to and not self.key:
             yield InputError("to", "there is no key to sign with", "add key")
-        yield from _duration_problems("every", self.every, least=1)
+        yield from duration_problems("every", self.every, least=1)
 
 
 class SnapshotSettings(SettingsPart, frozen=True):
@@ -196,7 +150,7 @@ class ClientSettings(SettingsPart, frozen=True):
 
     def problems(self) -> Iterator[InputError]:
         """Not a duration, or not above zero."""
-        yield from _duration_problems("timeout", self.timeout, least=1)
+        yield from duration_problems("timeout", self.timeout, least=1)
 
 
 class PathSettings(SettingsPart, frozen=True):
@@ -210,7 +164,7 @@ class PathSettings(SettingsPart, frozen=True):
     def problems(self) -> Iterator[InputError]:
         """Not a path, or the path of another verb."""
         seen: dict[object, str] = {"": ""}
-        for name, path in _named(self).items():
+        for name, path in fields_of(self).items():
             if path and not str(path).startswith("/"):
                 yield InputError(name, f"{path!r} is not a path", "start it with /")
             elif path and path in seen:
@@ -243,7 +197,7 @@ class ExtenderSettings(SettingsPart, frozen=True):
         if not self.tls and (self.cert_file or self.client_ca_file):
             field = "certFile" if self.cert_file else "clientCAFile"
             yield InputError(field, "is for HTTPS", "add tls: true, or leave it out")
-        yield from _duration_problems("timeout", self.timeout, least=1)
+        yield from duration_problems("timeout", self.timeout, least=1)
 
 
 class Settings(SettingsPart, frozen=True):
@@ -272,9 +226,9 @@ class Settings(SettingsPart, frozen=True):
         """A stream's name that cannot be part of a decision's id, a plugin deadline of zero, an
         unknown level of detail, a bad pattern of annotations."""
         yield from stream_problems("stream", self.stream)
-        yield from _duration_problems("pluginDeadline", self.plugin_deadline, least=1)
+        yield from duration_problems("pluginDeadline", self.plugin_deadline, least=1)
         if isinstance(self.detail, str):
-            yield from _level_problems("detail", self.detail)
+            yield from level_problems("detail", self.detail)
         for i, name in enumerate(self.keep_annotations):
             if not name or "*" in name[:-1]:
                 remedy = "write a name, or a prefix that ends with / or *"
@@ -325,36 +279,11 @@ def problems(
     try:
         settings = load(text, source, found.append)
         if profiles:
-            found += unknown_profiles(settings, profiles, source)
+            found += unknown_profiles(settings.detail, profiles, source)
     except InputError as fatal:
         found.append(fatal)
     known = {str(problem) for problem in reported}
     return [problem for problem in found if str(problem) not in known]
-
-
-def unknown_profiles(
-    settings: Settings, profiles: Collection[str], source: str
-) -> Iterator[InputError]:
-    """The profiles that ``detail`` names and that the configuration of ``source`` does not
-    have."""
-    if isinstance(settings.detail, str):
-        return
-    for name in settings.detail.profiles:
-        if name not in profiles:
-            nearest = get_close_matches(name, profiles, n=3, cutoff=0.5) or list(profiles)
-            yield InputError(
-                f"{source}: detail.profiles.{name}",
-                f"there is no profile {name}",
-                f"did you mean {' or '.join(nearest)}?",
-            )
-
-
-def detail_levels(detail: str | DetailSettings) -> DetailLevels:
-    """The checked setting as levels."""
-    if isinstance(detail, str):
-        return DetailLevels(parse_level(detail))
-    by_profile = {name: parse_level(level) for name, level in detail.profiles.items()}
-    return DetailLevels(parse_level(detail.default), by_profile)
 
 
 def kept_annotations(config: Path | None) -> tuple[str, ...]:

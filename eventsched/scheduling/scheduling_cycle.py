@@ -14,10 +14,10 @@ from eventsched.domain.records import MoveCause, Outcome, PodDecided, PodSkipped
 from eventsched.domain.records.verdicts import Code
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.domain.units import SECOND
+from eventsched.scheduling.best_nodes import best_nodes
 from eventsched.scheduling.binding import reserve_permit_bind
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle import judgement_recording
-from eventsched.scheduling.cycle.best_nodes import best_nodes
 from eventsched.scheduling.cycle.choice import Choice, choose
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.extender_chain import ExtenderChain

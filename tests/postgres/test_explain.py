@@ -17,8 +17,8 @@ from eventsched.domain.records import PodDecided, PodQueued
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import decode_records
+from eventsched.history.decision_vectors import VectorSource
 from eventsched.history.explain import stored_evidence
-from eventsched.history.explain.decision_vectors import VectorSource
 from eventsched.history.explain.evidence import ScannedEvidence, uid_key
 from eventsched.history.explain.explanation import explain
 from eventsched.history.explain.record_text import pod_of

@@ -1,5 +1,5 @@
-"""Levels of detail in a database: what SQL, verify and explain say of decisions of which only the
-best nodes are stored, against the log of the same run with all vectors."""
+"""SQL, verify and explain on logs that have only the best nodes of each decision, or only digests,
+compared with the log of the same run that has all vectors."""
 
 import json
 import re

@@ -6,7 +6,7 @@ from eventsched.cli.output.headline_output import headline_json, headline_text
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
-from eventsched.history.explain.decision_vectors import NodeScore, VectorSource
+from eventsched.history.decision_vectors import NodeScore, VectorSource
 from eventsched.history.explain.explanation import (
     ExplainedAttempt,
     Explanation,
@@ -173,11 +173,11 @@ def _source(attempt: ExplainedAttempt) -> list[str]:
     number, source = attempt.decided.attempt, attempt.source
     if source is VectorSource.DIGEST:
         return ["", f"Of attempt {number} the log has counts and a digest, not the verdicts and "
-                "scores of single nodes. --recompute makes them again."]  # fmt: skip
+                "scores of single nodes. --recompute recomputes them."]  # fmt: skip
     if source is VectorSource.BEST:
         scores = f"scores of {counted(attempt.best_nodes, 'node')} and " if attempt.compared else ""
         return ["", f"Of attempt {number} the log has {scores}examples of refusals. --recompute "
-                "makes those of all nodes again."]  # fmt: skip
+                "recomputes those of all nodes."]  # fmt: skip
     return []
 
 

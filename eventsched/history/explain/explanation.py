@@ -18,12 +18,12 @@ from eventsched.domain.records.verdicts import (
     Verdict,
 )
 from eventsched.eventlog.port import StoredRecord
-from eventsched.history.explain import update_differences
-from eventsched.history.explain.decision_vectors import (
+from eventsched.history.decision_vectors import (
     DecisionVectors,
     NodeScore,
     VectorSource,
 )
+from eventsched.history.explain import update_differences
 from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
 from eventsched.history.explain.origins import Origin, origins_of
 from eventsched.history.explain.preemption_explanation import (

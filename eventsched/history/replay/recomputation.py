@@ -1,4 +1,4 @@
-"""Makes the vectors of one decision again, whatever the log has stored of them.
+"""Recomputes the vectors of one decision, whatever the log has stored of them.
 
 The records before the decision's step are applied to an engine, which then decides: the same code
 as a replay. Its caches are cold, so the vectors are whole.

@@ -81,7 +81,7 @@ def _details() -> list[Detail]:
     return [
         Detail(4, None, codes, (raw, wide), (None, wide)),
         Detail(4, None, np.zeros(4, dtype=np.uint16), (np.full(4, 7),), (None,)),
-        Detail(4, _BASE, DeltaPart(rows, codes[rows]), (part, None), (None, part)),  # type: ignore[arg-type]
+        Detail(4, _BASE, DeltaPart(rows, codes[rows]), (part, None), (None, part)),
         Detail(4, _BASE, None, (), ()),
         Detail(0, None, codes[:0], (), ()),
         Detail(4, None, codes, (part,), (part,), is_partial=True),

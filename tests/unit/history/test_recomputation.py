@@ -1,4 +1,4 @@
-"""The vectors of a decision that are made again are those that a run with full detail stores."""
+"""Recomputed vectors of a decision are those that a run with full detail stores."""
 
 from typing import Any
 
@@ -86,7 +86,9 @@ def test_a_later_state_saves_applying_what_is_before() -> None:
     made = recompute(log, last.position, lambda _: restored, None)
     assert (made.first, made.applied) == (middle.cause, last.cause - middle.cause)
     expected = recompute(log, last.position, fresh, None)
-    assert_same(made.details[last.position], expected.details[last.position], last.record)
+    decided = last.record
+    assert isinstance(decided, PodDecided)
+    assert_same(made.details[last.position], expected.details[last.position], decided)
 
 
 CONFIGURATION = """

@@ -13,7 +13,9 @@ import pytest
 from eventsched.domain.detail_levels import FULL, SUMMARY, DetailLevel, DetailLevels
 from eventsched.domain.errors import InputError
 from eventsched.process import settings
-from eventsched.process.settings import DatabaseSettings, Settings, SettingsPart
+from eventsched.process.sections.detail_settings import detail_levels
+from eventsched.process.sections.settings_part import SettingsPart
+from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.scheduling.config.document import first_text
 from tests.databases import ROOT
 
@@ -148,7 +150,7 @@ stream: a/b
 
 def levels(text: str) -> DetailLevels:
     """The levels of a document."""
-    return settings.detail_levels(settings.load(HEAD + text, "f.yaml").detail)
+    return detail_levels(settings.load(HEAD + text, "f.yaml").detail)
 
 
 def test_levels_of_detail_by_profile() -> None:

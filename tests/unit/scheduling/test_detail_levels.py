@@ -50,7 +50,7 @@ def test_other_names_are_refused(text: str) -> None:
 def test_the_records_are_the_same_at_every_level(
     full: MemoryEventLog, levels: DetailLevels
 ) -> None:
-    """So are the hashes of the chain; and the decisions are made again from each."""
+    """So are the hashes of the chain; and a replay repeats the decisions from each."""
     log = logged(levels)
     assert list(log.read()) == list(full.read())
     assert (log.head, log.head_hash) == (full.head, full.head_hash)
@@ -72,8 +72,7 @@ def test_the_best_nodes_are_kept(full: MemoryEventLog, nodes: int) -> None:
         decided = stored.record
         if not isinstance(decided, PodDecided) or not decided.digest:
             continue
-        kept, whole = partial(log, stored.position), full.detail(stored.position)
-        assert whole is not None
+        kept, whole = partial(log, stored.position), all_of(full, stored.position)
         totals = totals_of(full, decided, whole)
         feasible = np.flatnonzero(whole.codes == 0).tolist()
         best = sorted(feasible, key=lambda row: (row != decided.row, -totals[row], row))[:nodes]
@@ -94,8 +93,7 @@ def test_each_refusal_has_examples(full: MemoryEventLog) -> None:
         decided = stored.record
         if not isinstance(decided, PodDecided) or not decided.digest:
             continue
-        kept, whole = partial(log, stored.position), full.detail(stored.position)
-        assert whole is not None
+        kept, whole = partial(log, stored.position), all_of(full, stored.position)
         for code, number in decided.counts:
             first = np.flatnonzero(whole.codes == code)[:3].tolist()
             assert np.flatnonzero(kept.codes == code).tolist() == first
@@ -113,8 +111,7 @@ def test_the_best_candidates_of_a_preemption_are_kept(full: MemoryEventLog, node
         decided = stored.record
         if not isinstance(decided, PreemptionDecided):
             continue
-        kept, whole = partial(log, stored.position), full.detail(stored.position)
-        assert whole is not None
+        kept, whole = partial(log, stored.position), all_of(full, stored.position)
         rows = candidates_of(decided, whole)
         best = sorted(rows, key=lambda row: (row != decided.row, *criteria(decided, whole, row)))
         best = best[:nodes]
@@ -137,8 +134,10 @@ def test_a_delta_never_builds_on_partial_vectors(full: MemoryEventLog) -> None:
         level = (FULL, FULL, DetailLevel(2), FULL, SUMMARY)[number % 5]
         engine.set_detail(DetailLevels(level))
         record = first.record
-        is_attempt = not isinstance(record, Stimulus)
-        again = engine.schedule_next() if is_attempt else engine.observe(record, first.at)
+        if isinstance(record, Stimulus):
+            again = engine.observe(record, first.at)
+        else:
+            again = engine.schedule_next()
         found.update({e.position: e.detail for e in again if e.detail is not None})
     deltas = 0
     for position, detail in found.items():
@@ -172,6 +171,14 @@ def partial(log: MemoryEventLog, position: int) -> Any:
     detail = log.detail(position)
     assert detail is not None
     assert detail.is_partial
+    return detail
+
+
+def all_of(log: MemoryEventLog, position: int) -> Any:
+    """The vectors of a decision, of all nodes."""
+    detail = log.detail(position)
+    assert detail is not None
+    assert not detail.is_partial
     return detail
 
 

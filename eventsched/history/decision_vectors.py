@@ -23,7 +23,7 @@ EXAMPLES = 3
 class VectorSource(StrEnum):
     """Where the verdicts and scores of an explained attempt come from. ALL and BEST: the log has
     those of all nodes, or of the best ones with examples of refusals. DIGEST: the log has only the
-    digest. RECOMPUTED: the decision was made again. NONE: no node was looked at."""
+    digest. RECOMPUTED: the decision was repeated. NONE: no node was looked at."""
 
     ALL = "all"
     BEST = "best"
