@@ -16,6 +16,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.replay.recomputation import recompute
+from eventsched.runtime.log_start import last_start
 from eventsched.runtime.snapshot_policy import engine_state
 from eventsched.scheduling.engine import Engine
 
@@ -25,7 +26,7 @@ _UNUSABLE = (msgspec.MsgspecError, LookupError, ValueError, InputError)
 
 class VectorRecomputation:
     """Recomputes vectors of a log's decisions. With a ``reader`` of the database that the log is
-    in, it begins with the newest snapshot before the decision; otherwise at the log's
+    in, it begins with the newest snapshot or checkpoint before the decision; otherwise at the log's
     beginning."""
 
     def __init__(self, log: StreamLog, reader: Reader | None, plugins: list[Path]) -> None:
@@ -58,7 +59,19 @@ class VectorRecomputation:
             if engine is not None:
                 return engine
             before = snapshot.position
-        return begun_assembly(self._log, self._log.stream, self._plugins, verify=True).engine()
+        return self._engine_at_start(position)
+
+    def _engine_at_start(self, position: int) -> Engine:
+        """An engine with the state of the last checkpoint, or for the log's first record."""
+        log = self._log
+        start = None if self._reader is None else last_start(self._reader, position)
+        if start is None and isinstance(log, Reader) and log.begin:
+            problem = f"the records before position {log.begin} were dropped"
+            raise InputError("--recompute", problem, "add --from-archive FOLDER")
+        engine = begun_assembly(log, log.stream, self._plugins, True, start).engine()
+        if start is not None:
+            engine.restore(start.state, start.position)
+        return engine
 
     def _restored(self, reader: Reader, snapshot: StoredSnapshot) -> Engine | None:
         """An engine with the state of a snapshot, under the configuration in force there; None if
@@ -80,6 +93,8 @@ def _in_force_at(reader: Reader, position: int) -> StreamStarted | TermBegan:
     """The record that names the configuration in force at a position. Raises LookupError if there
     is none."""
     for first in reader.term_starts(position):
+        if first < reader.begin:
+            break
         record = next(reader.read(first)).record
         if isinstance(record, StreamStarted) or (isinstance(record, TermBegan) and record.engine):
             return record

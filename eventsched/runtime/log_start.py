@@ -1,6 +1,7 @@
 """Where a log begins whose oldest partitions were dropped, and how it can be read from there on."""
 
 import zlib
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -42,19 +43,33 @@ def first_start(reader: Reader) -> LogStart | None:
     can be read from its first record on. Raises CorruptLogError if no checkpoint can be used."""
     if not reader.begin:
         return None
+    for start in _starts(reader, newest_first=False):
+        return start
+    raise CorruptLogError(
+        reader.begin, "is the first record that was kept, and no checkpoint after it can be used"
+    )
+
+
+def last_start(reader: Reader, position: int) -> LogStart | None:
+    """The last checkpoint up to a position, from which the stream can be read as well; None if
+    there is none."""
+    usable = _starts(reader, newest_first=True)
+    return next((start for start in usable if start.position <= position), None)
+
+
+def _starts(reader: Reader, *, newest_first: bool) -> Iterator[LogStart]:
+    """The checkpoints whose seals are in the stream and have their digests."""
     seals = {
         record.digest: record
         for row in reader.rows(_SEALS)
         if row["seal"] >= reader.begin
         and isinstance(record := next(reader.read(row["seal"])).record, PartitionSealed)
     }
-    for row in reader.rows(_CHECKPOINTS):
+    rows = reader.rows(_CHECKPOINTS)
+    for row in reversed(rows) if newest_first else rows:
         body = bytes(row["body"])
         seal = seals.get(sha256(body).hexdigest())
         if seal is None or seal.checkpoint != row["seq"] or not is_readable(row["version"]):
             continue
         state = msgspec.json.decode(zlib.decompress(body), type=_Body).engine
-        return LogStart(row["seq"], seal.opening, bytes(state), row["digest"])
-    raise CorruptLogError(
-        reader.begin, "is the first record that was kept, and no checkpoint after it can be used"
-    )
+        yield LogStart(row["seq"], seal.opening, bytes(state), row["digest"])

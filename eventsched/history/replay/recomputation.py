@@ -12,7 +12,8 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.port import StoredLog, StoredRecord
 from eventsched.history.replay.engine_versions import EngineOfTerm, engine_for
-from eventsched.history.replay.stream_replay import apply_stored, decide_again
+from eventsched.history.replay.logged_state import apply_stored
+from eventsched.history.replay.stream_replay import decide_again
 from eventsched.scheduling.engine import Engine
 
 
