@@ -274,11 +274,9 @@ class LiveStatus:
 
     @property
     def _state(self) -> SchedulerState | None:
-        """The state; None if there is none, or if another thread changes it."""
+        """The state; None if there is none."""
         replica = self.replica
-        if replica is None or (replica.driver is not None and replica.driver.in_thread):
-            return None
-        return replica.followed_stream.stream_state.engine.state
+        return None if replica is None else replica.followed_stream.stream_state.engine.state
 
 
 def _some(troubles: Sequence[str]) -> str:

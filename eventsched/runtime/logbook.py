@@ -98,8 +98,9 @@ class Logbook:
             case Listed() | Relisted():
                 listings = event.listings if isinstance(event, Listed) else [event.listing]
                 listings = [listing for listing in listings if listing.resource in (POD, NODE)]
-                for stimulus in takeover.differences(self.state, listings, self._seen):
-                    self._observe(stimulus)
+                for stimulus in list(takeover.differences(self.state, listings, self._seen)):
+                    if stimulus is not None:
+                        self._observe(stimulus)
             case PodSeen() | PodGone() | NodeSeen() | NodeGone():
                 new = self._seen.note_event(event)
                 if new is not None:

@@ -18,6 +18,7 @@ from eventsched.cluster.messages import (
     PodRequest,
     PodSeen,
     PodShown,
+    WatchEvent,
 )
 from eventsched.domain.records import Bind, Effect, Evict, Stimulus
 from eventsched.domain.records.log_entry import LogEntry
@@ -27,12 +28,20 @@ from eventsched.runtime.effects.batches import BatchBuilder
 from eventsched.runtime.effects.bind_tracker import BindTracker, Intent
 from eventsched.runtime.effects.event_drafts import Draft, DraftedStatus
 from eventsched.runtime.effects.event_outbox import EventOutbox
+from eventsched.runtime.effects.tracker import Action
 from eventsched.runtime.leader.effect_trackers import EffectTrackers
 from eventsched.runtime.leader.followed_stream import FollowedStream, StreamState
 from eventsched.runtime.leader.leader import Leader, TakingOver
-from eventsched.runtime.leader.leader_messages import Acquired, Committed, Deposed, Renewed
+from eventsched.runtime.leader.leader_messages import (
+    Acquired,
+    Committed,
+    Deposed,
+    Message,
+    Renewed,
+)
 from eventsched.runtime.leader.leader_term import LeaderTerm
 from eventsched.runtime.reconciliation import takeover
+from eventsched.runtime.reconciliation.breaks import WithBreaks
 from eventsched.runtime.reconciliation.seen_versions import POD
 
 from . import cluster
@@ -85,9 +94,9 @@ class EvictFirst(Hasty):
 class ForgetsEvictions(LeaderTerm):
     """A new leader ignores the evictions that its predecessor committed."""
 
-    def _resume(self) -> None:
+    def _resume(self) -> Iterable[Action]:
         self.trackers._trackers[Evict].resume = tuple  # type: ignore[method-assign]
-        super()._resume()
+        return super()._resume()
 
 
 class AnyWriter(Database):
@@ -145,9 +154,9 @@ class NoFence(OtherIntents):
 class Redecide(LeaderTerm):
     """A new leader gives up all open intents and decides again."""
 
-    def _resume(self) -> None:
+    def _resume(self) -> Iterable[Action]:
         for uid in list(self._state.reservations):
-            self.observe(takeover.void(self._state, uid, "another leader"))
+            yield takeover.void(self._state, uid, "another leader")
 
 
 class HastyBindTracker(BindTracker):
@@ -174,12 +183,12 @@ class NoQuarantine(LeaderTerm):
 class RedoAfterLoss(LeaderTerm):
     """Executes the open intents of a log that may have lost their outcomes."""
 
-    def _void_all(self) -> None:
+    def _void_all(self) -> Iterable[Action]:
         intents = self.trackers._trackers[Bind]
         assert isinstance(intents, BindTracker)
         for uid, reservation in self._state.reservations.items():
             intent = intents._add(uid, reservation.node, reservation.attempt, 0)
-            self._do([intents.retry(uid, intent, self._seen.of(POD).version(uid))])
+            yield intents.retry(uid, intent, self._seen.of(POD).version(uid))
 
 
 class NoHeartbeat(LeaderTerm):
@@ -204,7 +213,17 @@ class NoBarrier(Leader):
                 "Namespace": [ObjectSeen(obj, 0) for obj in objects],
             }
             listed = Listed([Listing(name, 0, seen) for name, seen in known.items()])
-            self._lead(self._phase.leader_term, listed)
+            self._take_in(self._lead(self._phase.leader_term, listed))
+
+
+class HearsAmongLists(Leader):
+    """Takes events of watches while lists are taken in."""
+
+    def _hear(self, message: Message) -> None:
+        if isinstance(message, WatchEvent):
+            self._receive(message)
+        else:
+            super()._hear(message)
 
 
 class HalfStepBuilder(BatchBuilder):
@@ -224,8 +243,9 @@ class HalfSteps(LeaderTerm):
 class IgnoresGaps(LeaderTerm):
     """Assumes that the watches continue without a gap."""
 
-    def relisted(self, listings: Sequence[Listing], since: int | None) -> bool:
+    def relisted(self, listings: Sequence[Listing], since: int | None) -> WithBreaks[bool]:
         return False
+        yield
 
 
 class TrustingStream(FollowedStream):
@@ -310,6 +330,7 @@ MUTANTS = {
     "noheartbeat": Mutant(NoHeartbeat),
     "nobarrier": Mutant(leader=NoBarrier),
     "keepsterms": Mutant(database=KeepsTerms),
+    "amonglists": Mutant(leader=HearsAmongLists),
     "halfsteps": Mutant(HalfSteps),
     "ignoresgaps": Mutant(IgnoresGaps),
     "trusting": Mutant(followed_stream=TrustingStream),

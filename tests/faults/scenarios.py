@@ -102,9 +102,9 @@ def late_bind_after_takeover(stage: Stage) -> None:
     stage.crash(first)
     second = stage.start("B")
     stage.hold(second, BindPod)
-    stage.settle(1)
+    stage.settle(2)
     stage.release()
-    stage.settle(1)
+    stage.settle(2)
     ensure(stage.api.placed["p1"].decision.endswith("@" + first.leader.term.token.hex()[:8]),
            "another decision has bound p1")  # fmt: skip
 
@@ -206,6 +206,20 @@ def foreign_bind_before_a_takeover(stage: Stage) -> None:
     stage.settle(3)
     stage.lead("B")
     stage.settle(3)
+
+
+def pod_that_goes_among_lists(stage: Stage) -> None:
+    """A pod is deleted after the list that shows it, and before the list is taken in."""
+    stage.foreign("f1")
+    stage.foreign("f2", cpu=0)
+    process = stage.start("A")
+    while not process.leader.reconciling:
+        stage.step()
+    stage.api.delete_pod("f1")
+    stage.watch(process, "Pod")
+    ensure(process.leader.reconciling, "the lists are taken in at once")
+    stage.settle()
+    ensure("f1" not in process.leader.engine.state.pods, "f1 is still in the log")
 
 
 def crash_after_a_batch(stage: Stage) -> None:
@@ -325,6 +339,7 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "redoafterloss": (lost_end_of_an_intent,),
     "keepsterms": (failover_to_the_time_of_an_older_leader,),
     "nobarrier": (foreign_bind_before_a_takeover,),
+    "amonglists": (pod_that_goes_among_lists,),
     "halfsteps": (crash_after_a_batch,),
     "ignoresgaps": (pod_that_comes_in_a_gap,),
     "trusting": (lost_history_that_only_a_standby_knows,),

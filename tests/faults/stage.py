@@ -58,6 +58,10 @@ class Stage(World):
             followed_stream.begin(stream_state)
         self._followed_streams[name] = followed_stream
 
+    def watch(self, process: Process, resource: str) -> None:
+        """Delivers the next event of one of a process's watches."""
+        self._watch(process, resource)
+
     def gap(self, process: Process, resource: str) -> None:
         """A watch has a gap: undelivered events are lost."""
         process.gaps[resource] = None
@@ -126,6 +130,9 @@ class Stage(World):
         self._until_converged()
 
     # --- the parts of World that are scripted ---------------------------------------------
+
+    def _is_time_up(self) -> bool:
+        return True
 
     def _followed_stream(self, name: str) -> FollowedStream:
         return self._followed_streams.pop(name, None) or self._make_followed_stream()

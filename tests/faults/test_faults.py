@@ -34,7 +34,9 @@ lost WriteEvent; late WriteEvent; ghost WriteEvent; unanswered WriteEvent;
 record ObjectChanged; record ObjectDeleted; record WatchRelisted; record NodeOvercommitted;
 unanswered ListCluster; unanswered Renew;
 record BindIntended; record BindRetried; record BindVoided; record PodUnreserved; record TimePassed;
-record NodeAdded to a free row
+record NodeAdded to a free row;
+crash after Tick among lists; NodeSeen among lists; PodGone among lists; PodSeen among lists;
+Relisted among lists; Reported among lists; Unknown among lists
 """
 """Reached in every chunk of seeds: each crash, and each fault of each request."""
 REACHED_IF_LOSSY = """

@@ -47,6 +47,7 @@ from eventsched.runtime.leader.leader_messages import (
     StoreSnapshot,
     Tick,
 )
+from eventsched.runtime.reconciliation import breaks
 from eventsched.scheduling import seen_stimuli
 
 from . import cluster, rates
@@ -108,7 +109,10 @@ class World:
 
     def run(self, steps: int = 500) -> "World":
         """Both phases. Raises ViolationError, which names seed and step."""
-        with patch.object(seen_stimuli, "ROW_REST", self.row_rests[self.seed % 3]):
+        with (
+            patch.object(seen_stimuli, "ROW_REST", self.row_rests[self.seed % 3]),
+            patch.object(breaks, "ITEMS_BETWEEN_BREAKS", 1),
+        ):
             return self._run(steps)
 
     def _run(self, steps: int) -> "World":
@@ -228,8 +232,13 @@ class World:
 
     def deliver(self, process: Process, message: Message) -> None:
         """Delivers a message to a process, and sends its requests. It may crash in between."""
-        requests = process.leader.handle(message, self.now + process.skew)
+        was_reconciling = process.leader.reconciling
+        now = self.now + process.skew
+        requests = process.leader.step([message], now, is_time_up=self._is_time_up)
         kind = type(message).__name__
+        if was_reconciling:
+            kind += " among lists"
+            self.counts[kind] += 1
         self.trace.append((self.steps, self.now, process.number, kind, len(requests)))
         if process.leader.stopped:
             self.counts[f"deposed: {process.leader.stopped}"] += 1
@@ -237,7 +246,7 @@ class World:
             return
         if process.leader.leading:
             self._compare(process)
-        delicate = isinstance(message, DELICATE)
+        delicate = isinstance(message, DELICATE) or was_reconciling
         if self._happens("crash when delicate" if delicate else "crash in step"):
             self.counts["crash"] += 1
             self.counts[f"crash after {kind}"] += 1
@@ -248,6 +257,10 @@ class World:
             self.crash(process)
             return
         self._send(process, requests)
+
+    def _is_time_up(self) -> bool:
+        """Whether a leader that takes in lists has to go on in another step."""
+        return self.rng.random() < 0.1
 
     def _compare(self, process: Process) -> None:
         if self.database.is_current(process.leader.term):

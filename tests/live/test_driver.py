@@ -197,10 +197,9 @@ def test_turns_adapt_to_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) 
     step = Leader.step
     duration = [0.0]
 
-    def slow(self: Leader, messages: object, now: int, attempts: int | None = None) -> object:
-        assert attempts is not None
+    def slow(self: Leader, messages: Any, now: int, attempts: int, is_time_up: Any) -> object:
         asked.append(attempts)
-        made = step(self, messages, now, attempts)  # type: ignore[arg-type]
+        made = step(self, messages, now, attempts, is_time_up)
         clock[0] += duration[0] * attempts
         return made
 
@@ -235,7 +234,9 @@ def test_slow_messages_leave_time_for_attempts(
     step = Leader.step
     clock = [0.0]
 
-    def slow(self: Leader, messages: Iterable[Any], now: int, attempts: int) -> object:
+    def slow(
+        self: Leader, messages: Iterable[Any], now: int, attempts: int, is_time_up: Any
+    ) -> object:
         taken = []
 
         def heard() -> Iterator[Any]:
@@ -244,7 +245,7 @@ def test_slow_messages_leave_time_for_attempts(
                 clock[0] += TURN_CPU_SECONDS
                 yield message
 
-        made = step(self, heard(), now, attempts)
+        made = step(self, heard(), now, attempts, is_time_up)
         turns.append((len(taken), attempts))
         return made
 
@@ -297,3 +298,44 @@ def test_an_idle_driver_sleeps() -> None:
         assert stage.driver.turns - turns < 40
 
     assert isinstance(play(story).cluster, LiveCluster)
+
+
+async def reconciling(stage: Stage) -> None:
+    """Waits until lists are being taken in; looks between any two turns."""
+    while not stage.leader.reconciling:
+        await asyncio.sleep(0)
+
+
+def test_lists_are_taken_in_over_many_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tasks run between them; what a watch shows meanwhile is taken in afterwards."""
+    monkeypatch.setattr("eventsched.runtime.live.driver.RECONCILING_SECONDS", -1.0)
+
+    async def story(stage: Stage, _: "asyncio.Task[str]") -> None:
+        stage.cluster.put(*pods(100))
+        await reconciling(stage)
+        assert not stage.leader.leading
+        stage.cluster.put(*pods(1, "late-"))
+        assert stage.driver.waiting == 1
+        turns = stage.driver.turns
+        await until(lambda: stage.leader.leading)
+        assert stage.driver.turns - turns > 50
+        await until(lambda: len(stage.bound) == 101)
+
+    play(story)
+
+
+def test_a_term_that_ends_among_lists_has_committed_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The lease is lost: the driver is cancelled, and the next term takes in lists of its own."""
+    monkeypatch.setattr("eventsched.runtime.live.driver.RECONCILING_SECONDS", -1.0)
+
+    async def story(stage: Stage, running: "asyncio.Task[str]") -> None:
+        stage.cluster.put(*pods(100))
+        await reconciling(stage)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert not stage.driver.hand_over()
+        assert stage.database.kinds == []
+
+    play(story)

@@ -4,17 +4,21 @@
 requests that follow. Its driver carries them out and passes the time. A leader goes through phases:
 
     Acquiring ─▶ TakingOver: the log is applied, the cluster listed (after lost history: pods are
-                 touched, and the cluster is listed again)
+                 touched, and the cluster is listed again), the lists are taken in
               ─▶ Leading: observe, attempt, append, bind
               ─▶ Stopped
+
+Lists of a large cluster take seconds, so they are taken in over many steps. Everything else waits
+until they are: other messages, attempts, and batches.
 
 leader_term.py has what a leader does between ``Acquired`` and its end. A deposed leader stops for
 good and its state is dropped. The next term begins with a new leader and the log.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from eventsched.cluster.messages import (
@@ -59,8 +63,9 @@ class Acquiring:
 
 @dataclass(frozen=True, slots=True)
 class TakingOver:
-    """The term has begun and the log is applied; the lists of the cluster are still to come.
-    ``toucher`` touches pods after lost history; None before the first list, and otherwise."""
+    """The term has begun and the log is applied; the lists of the cluster are still to come, or
+    are being taken in. ``toucher`` touches pods after lost history; None before the first list,
+    and otherwise."""
 
     leader_term: LeaderTerm
     toucher: takeover.PodToucher | None = None
@@ -78,6 +83,10 @@ class Stopped:
     """The term is over. ``reason`` is for people."""
 
     reason: str
+
+
+def _never() -> bool:
+    return False
 
 
 class Leader:
@@ -99,6 +108,11 @@ class Leader:
         self._followed_stream, self._opening, self._limits = followed_stream, opening, limits
         self._on_committed = on_committed
         self._phase: Acquiring | TakingOver | Leading | Stopped = Acquiring()
+        self._intake: Iterator[None] | None = None
+        """Takes in lists; yields where a step may end."""
+        self._held: deque[Message] = deque()
+        """Messages that wait until the lists are taken in."""
+        self._is_time_up: Callable[[], bool] = _never
         self._clock = LeaderClock()
         self._requests: list[Request] = []
         self._database, self._cluster = RetryQueue[Request](), RetryQueue[Any]()
@@ -112,17 +126,24 @@ class Leader:
         return self.step([message], now)
 
     def step(
-        self, messages: Iterable[Message], now: int, attempts: int | None = None
+        self,
+        messages: Iterable[Message],
+        now: int,
+        attempts: int | None = None,
+        is_time_up: Callable[[], bool] | None = None,
     ) -> list[Request]:
         """Takes messages, makes at most ``attempts`` attempts, and returns the requests that
-        follow. ``now`` (µs since 1970) must not go back in the life of a leader. Raises ValueError
-        if the log does not end where its head says, and KeyError if its records contradict each
-        other."""
+        follow. ``now`` (µs since 1970) must not go back in the life of a leader. If ``is_time_up``
+        returns True while lists are taken in, the step ends and another one goes on
+        (``reconciling``); None lets it take in whole lists. Raises ValueError if the log does not
+        end where its head says, and KeyError if its records contradict each other."""
         self._clock.advance(now)
-        for message in messages:
-            if not self.stopped:
-                self._receive(message)
-        if isinstance(self._phase, Leading):
+        self._is_time_up = is_time_up or _never
+        self._take_in()
+        held, self._held = self._held, deque()
+        for message in chain(held, messages):
+            self._hear(message)
+        if isinstance(self._phase, Leading) and not self.reconciling:
             self._phase.leader_term.work(attempts)
         requests = self._requests.copy()
         self._requests.clear()
@@ -146,15 +167,25 @@ class Leader:
         return self._followed_stream.stream_state.engine
 
     @property
+    def reconciling(self) -> bool:
+        """Whether lists are being taken in. Messages wait meanwhile, so a driver should keep them
+        and only call ``step``."""
+        return self._intake is not None
+
+    @property
     def can_attempt(self) -> bool:
         """Whether attempts can be made at once."""
-        return isinstance(self._phase, Leading) and self._phase.leader_term.can_attempt
+        if not isinstance(self._phase, Leading) or self.reconciling:
+            return False
+        return self._phase.leader_term.can_attempt
 
     @property
     def wake_at(self) -> int | None:
         """When (µs) a ``Tick`` is due at the latest; None if none is."""
         if self.stopped:
             return None
+        if self.reconciling:
+            return self._clock.clock_at(self._clock.now)
         times = [self._database.next_at, self._cluster.next_at]
         if isinstance(self._phase, Leading):
             times += self._phase.leader_term.due_times
@@ -164,7 +195,8 @@ class Leader:
     @property
     def all_committed(self) -> bool:
         """Whether every observation and decision is known to be committed."""
-        return isinstance(self._phase, Leading) and not self._phase.leader_term.uncommitted
+        is_free = isinstance(self._phase, Leading) and not self.reconciling
+        return is_free and not self.uncommitted
 
     @property
     def uncommitted(self) -> int:
@@ -197,6 +229,14 @@ class Leader:
         return isinstance(self._phase, Leading) and self._phase.leader_term.hand_over()
 
     # --- messages -------------------------------------------------------------------------
+
+    def _hear(self, message: Message) -> None:
+        """Takes a message, or lets it wait until the lists are taken in."""
+        if self.reconciling:
+            if not isinstance(message, Tick):
+                self._held.append(message)
+        elif not self.stopped:
+            self._receive(message)
 
     def _receive(self, message: Message) -> None:
         if isinstance(message, WatchEvent | Stimulus):
@@ -247,35 +287,43 @@ class Leader:
         match self._phase:
             case Leading(leader_term):
                 leader_term.is_listing = False
-                self._on_lists(leader_term, listed)
+                self._take_in(self._on_lists(leader_term, listed))
             case TakingOver(leader_term, toucher=None) if leader_term.history_lost:
                 leader_term.is_listing = False
                 toucher = leader_term.pod_toucher(listed)
                 self._phase = TakingOver(leader_term, toucher)
                 self._requests += toucher.next_requests()
                 if toucher.done:
-                    self._lead(leader_term, listed)
+                    self._take_in(self._lead(leader_term, listed))
             case TakingOver(leader_term):
                 leader_term.is_listing = False
-                self._lead(leader_term, listed)
+                self._take_in(self._lead(leader_term, listed))
 
-    def _lead(self, leader_term: LeaderTerm, listed: Listed) -> None:
-        leader_term.begin(listed.listings)
+    def _take_in(self, intake: Iterator[None] | None = None) -> None:
+        """Takes in the lists of ``intake``, or those under way, until the time is up."""
+        self._intake = self._intake or intake
+        for _ in self._intake or ():
+            if self._is_time_up():
+                return
+        self._intake = None
+
+    def _lead(self, leader_term: LeaderTerm, listed: Listed) -> Iterator[None]:
+        yield from leader_term.begin(listed.listings)
         self._phase = Leading(leader_term)
 
-    def _on_lists(self, leader_term: LeaderTerm, listed: Listed | Relisted) -> None:
+    def _on_lists(self, leader_term: LeaderTerm, listed: Listed | Relisted) -> Iterator[None]:
         """Takes in lists during the term; stops if they show an earlier state of the cluster."""
-        is_behind = (
-            leader_term.relisted(listed.listings, None)
+        listings, since = (
+            (listed.listings, None)
             if isinstance(listed, Listed)
-            else leader_term.relisted([listed.listing], listed.since)
+            else ([listed.listing], listed.since)
         )
-        if is_behind:
+        if (yield from leader_term.relisted(listings, since)):
             self._phase = Stopped(etcd_restore.REASON)
 
     def _watched(self, leader_term: LeaderTerm, event: WatchEvent | Stimulus) -> None:
         if isinstance(event, Relisted):
-            self._on_lists(leader_term, event)
+            self._take_in(self._on_lists(leader_term, event))
         else:
             leader_term.watched(event)
 

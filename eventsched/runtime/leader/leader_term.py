@@ -6,7 +6,7 @@ the batch with its intent is committed, and each kind has a tracker that follows
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -34,6 +34,7 @@ from eventsched.runtime.leader.leader_messages import (
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.leader.snapshot_encoder import SnapshotEncoder
 from eventsched.runtime.reconciliation import takeover
+from eventsched.runtime.reconciliation.breaks import WithBreaks, gathered
 from eventsched.runtime.reconciliation.divergences import divergences
 from eventsched.runtime.reconciliation.etcd_restore import EtcdRestoreDetector, reverted
 from eventsched.runtime.reconciliation.seen_versions import POD, SeenResources
@@ -153,28 +154,30 @@ class LeaderTerm:
         """The touches that are due after lost history, before the term may lead."""
         return takeover.PodToucher(listed, self._limits.touches)
 
-    def begin(self, listings: Sequence[Listing]) -> None:
-        """Begins to lead: the cluster is known now, and the log's promises are resumed or
-        voided."""
+    def begin(self, listings: Sequence[Listing]) -> WithBreaks[None]:
+        """Begins to lead: the cluster is known now, and the log's promises are resumed or voided.
+        Nothing else may be done with the term in the breaks, and nothing is committed before the
+        end: if the process dies, the next term computes the differences again."""
         if self._is_first:
             self.observe(msgspec.structs.replace(self._opening, timeline=self._timeline))
         self.observe(takeover.term_record(self._state, self.term, self._opening, self._timeline))
         self._do(self._engine.unrecorded())
-        self._compare(reverted(self._state, listings), listings)
+        before = yield from gathered(reverted(self._state, listings))
+        yield from self._compare(before, listings)
         if self.history_lost:
-            self._void_all()
+            yield from self._do_with_breaks(self._void_all())
             self.observe(records.HistoryLost(timeline=self._timeline))
             self._followed_stream.history_lost = False
         else:
-            self._resume()
+            yield from self._do_with_breaks(self._resume())
 
-    def _resume(self) -> None:
+    def _resume(self) -> Iterable[Action]:
         """After a clean takeover: resumes the effects that the log promises."""
-        self._do(self.trackers.resume())
+        return self.trackers.resume()
 
-    def _void_all(self) -> None:
+    def _void_all(self) -> Iterable[Action]:
         """After lost history: voids all open effects. All pods have been touched by then."""
-        self._do(self.trackers.void(takeover.LOST))
+        return self.trackers.void(takeover.LOST)
 
     # --- work -----------------------------------------------------------------------------
 
@@ -260,22 +263,24 @@ class LeaderTerm:
 
     # --- the cluster ----------------------------------------------------------------------
 
-    def relisted(self, listings: Sequence[Listing], since: int | None) -> bool:
+    def relisted(self, listings: Sequence[Listing], since: int | None) -> WithBreaks[bool]:
         """Takes in lists that follow a gap in the watches. True if they show that the cluster's
         storage was restored to an earlier state; nothing is taken in then. ``since`` is the end
-        of what the watch had reported before the gap, if the gap is the watch's own."""
-        if self._restore_detector.shows(listings, since):
+        of what the watch had reported before the gap, if the gap is the watch's own. Nothing else
+        may be done with the term in the breaks."""
+        if (yield from self._restore_detector.shows(listings, since)):
             return True
-        self._compare(takeover.gaps(listings, self._seen, since), listings)
+        yield from self._compare(takeover.gaps(listings, self._seen, since), listings)
         if self._restore_detector.doubts and not self.is_listing:
             self.list_cluster()
         return False
 
-    def _compare(self, before: Iterable[Stimulus], listings: Sequence[Listing]) -> None:
+    def _compare(self, before: Iterable[Stimulus], listings: Sequence[Listing]) -> WithBreaks[None]:
         """Observes ``before``, and then what the lists show that the state does not."""
-        self._counts.update(divergences(self._state, listings))
-        for stimulus in (*before, *takeover.differences(self._state, listings, self._seen)):
-            self.observe(stimulus)
+        self._counts.update((yield from gathered(divergences(self._state, listings))))
+        differences = takeover.differences(self._state, listings, self._seen)
+        found = yield from gathered(differences)
+        yield from self._do_with_breaks((*before, *found))
 
     def watched(self, event: Seen | Gone | Stimulus) -> None:
         """Takes in an event of a watch, unless it is old, or another stimulus."""
@@ -295,6 +300,11 @@ class LeaderTerm:
                 self.observe(action)
             else:
                 self._requests.append(action)
+
+    def _do_with_breaks(self, actions: Iterable[Action]) -> Iterator[None]:
+        for action in actions:
+            self._do((action,))
+            yield
 
     def observe(self, stimulus: Stimulus) -> None:
         """Passes a stimulus to the engine, and distributes the records that follow."""

@@ -34,6 +34,8 @@ from eventsched.scheduling.framework.call_guard import OverrunError
 TURN_CPU_SECONDS = 0.008
 """CPU seconds that a turn should take at most, half of them for messages and half for attempts, so
 that neither starves the other. A request to the API server needs four turns."""
+RECONCILING_SECONDS = 0.008
+"""Seconds after which a turn that takes in lists ends; the next one goes on."""
 _MAX_ATTEMPTS = 256
 """Attempts of one turn at most."""
 _MAX_MESSAGES = 64
@@ -58,9 +60,7 @@ class Database(Protocol):
 
 class Driver:
     """Drives one leader until its term is over. ``subscribed`` says whether watch events are
-    received. ``in_thread`` says that a whole list is being taken in by another thread; the leader's
-    state must not be read then. ``turns`` counts the turns, and ``longest`` (s) is the longest of
-    those without a list."""
+    received. ``turns`` counts the turns, and ``longest`` (s) is the longest of them."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Driver:
         """``now`` returns µs since 1970 and never goes back. ``on_leading`` is called when attempts
         begin."""
         self.leader = leader
-        self.subscribed = self.in_thread = False
+        self.subscribed = False
         self.turns = 0
         self.longest = 0.0
         self._cluster, self._database, self._now = cluster, database, now
@@ -120,7 +120,7 @@ class Driver:
 
     def hand_over(self) -> bool:
         """Call after ``run`` has ended: see ``Leader.hand_over``."""
-        return not self.in_thread and self.leader.hand_over()
+        return self.leader.hand_over()
 
     def submit(self, stimulus: Stimulus) -> None:
         """Passes a stimulus that comes neither from the cluster nor from the log."""
@@ -144,13 +144,18 @@ class Driver:
 
     @property
     def _at_rest(self) -> bool:
-        return not self._tasks and not self._answers and not self.leader.uncommitted
+        is_idle = not self._tasks and not self._answers and not self.leader.reconciling
+        return is_idle and not self.leader.uncommitted
 
     # --- turns ----------------------------------------------------------------------------
 
     async def _turn(self) -> None:
         wake_at = self.leader.wake_at
-        if self.waiting or (self.leader.can_attempt and not self._ending):
+        if (
+            self.leader.reconciling
+            or self.waiting
+            or (self.leader.can_attempt and not self._ending)
+        ):
             await asyncio.sleep(0)  # lets other ready tasks run
         else:
             await self._pause(wake_at)
@@ -161,25 +166,26 @@ class Driver:
         if wake_at is not None and wake_at <= now:
             messages.append(Tick())
         was_leading = self.leader.leading
-        self._issue(await self._step(messages, now))
+        self._issue(self._step(messages, now))
         if self.leader.leading and not was_leading:
             self._on_leading()
         if not self.subscribed and not self._relisting and self._has_room:
             self._start(self._relist())
 
-    async def _step(self, messages: list[Message], now: int) -> list[Request]:
+    def _step(self, messages: list[Message], now: int) -> list[Request]:
         self.turns += 1
         attempts = 0 if self._ending else self._attempts_per_turn
-        if any(isinstance(message, Listed) for message in messages):
-            # With many objects this takes seconds; the lease must be renewed meanwhile.
-            self.in_thread = True
-            requests = await asyncio.to_thread(self.leader.step, messages, now, attempts)
-            self.in_thread = False
-            return requests
         began, cpu_began = time.perf_counter(), time.thread_time()
-        requests = self.leader.step(self._timed(messages), now, attempts)
-        taken_at = self._messages_taken_at
-        self._adapt(len(messages), taken_at - cpu_began, time.thread_time() - taken_at)
+        is_reconciling = self.leader.reconciling
+        requests = self.leader.step(
+            self._timed(messages),
+            now,
+            attempts,
+            lambda: time.perf_counter() - began > RECONCILING_SECONDS,
+        )
+        if not is_reconciling and not self.leader.reconciling:
+            taken_at = self._messages_taken_at
+            self._adapt(len(messages), taken_at - cpu_began, time.thread_time() - taken_at)
         self.longest = max(self.longest, time.perf_counter() - began)
         return requests
 
@@ -200,8 +206,11 @@ class Driver:
         return max(0, time - self._now()) / 1e6
 
     def _next_messages(self) -> list[Message]:
-        """The messages of this turn: answers before events, because they free resources."""
+        """The messages of this turn: answers before events, because they free resources. None
+        while lists are taken in: they would have to wait in the leader."""
         messages: list[Message] = []
+        if self.leader.reconciling:
+            return messages
         for queue in (self._answers, self._watch_events):
             while queue and len(messages) < self._messages_per_turn:
                 messages.append(queue.popleft())

@@ -4,11 +4,10 @@ Most differences are normal: whatever happened during a gap is one. These contra
 says has happened. They do no harm, because the cluster is believed, but they have a cause.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
-from eventsched.cluster.messages import Listing, PodSeen
+from eventsched.cluster.messages import Listing, PodSeen, Seen
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.reconciliation.seen_versions import POD
@@ -27,17 +26,20 @@ class PodDivergence(StrEnum):
     """The pod waits in a queue of this scheduler, and has a node."""
 
 
-def divergences(state: SchedulerState, listings: Iterable[Listing]) -> Counter[str]:
-    """How many listed pods differ, by kind. Call before the lists are taken in."""
-    counts: Counter[str] = Counter()
+def divergences(
+    state: SchedulerState, listings: Iterable[Listing]
+) -> Iterator[PodDivergence | None]:
+    """How each listed pod differs; None if it does not. Call before the lists are taken in."""
     for listing in listings:
         if listing.resource == POD:
             for seen in listing.seen:
-                if isinstance(seen, PodSeen) and (known := state.pods.get(seen.pod.uid)):
-                    kind = _kind(known, seen.pod.node_name)
-                    if kind is not None:
-                        counts[kind] += 1
-    return counts
+                yield _divergence(state, seen)
+
+
+def _divergence(state: SchedulerState, seen: Seen) -> PodDivergence | None:
+    if isinstance(seen, PodSeen) and (known := state.pods.get(seen.pod.uid)):
+        return _kind(known, seen.pod.node_name)
+    return None
 
 
 def _kind(known: PodState, node: str) -> PodDivergence | None:

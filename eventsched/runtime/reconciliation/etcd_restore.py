@@ -7,13 +7,13 @@ term may a pod be on another node than in the log or on none, have a gate again,
 the log alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from eventsched.cluster.messages import Listing, PodSeen, Seen
 from eventsched.domain import records
 from eventsched.domain.objects import Pod
-from eventsched.domain.records import Stimulus
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.runtime.reconciliation.breaks import WithBreaks, gathered
 from eventsched.runtime.reconciliation.seen_versions import SeenResources, resource_and_key
 
 REASON = "the cluster's storage was restored to an earlier state"
@@ -33,15 +33,10 @@ class EtcdRestoreDetector:
         """Resource and key of objects that a list has shown in an older version than before."""
         self._state, self._seen = state, seen_resources
 
-    def shows(self, listings: Sequence[Listing], since: int | None) -> bool:
+    def shows(self, listings: Sequence[Listing], since: int | None) -> WithBreaks[bool]:
         """Whether lists show a restore. Call before the lists are taken in. ``since`` is that of
         ``Relisted``; None if the lists were requested after the doubts arose."""
-        doubtful = {
-            resource_and_key(seen)
-            for listing in listings
-            for seen in listing.seen
-            if self._is_doubtful(seen)
-        }
+        doubtful = set((yield from gathered(self._doubtful(listings))))
         decidable = self.doubts if since is None else set()
         self.doubts = (self.doubts - decidable) | doubtful
         return bool(doubtful & decidable) or any(
@@ -49,22 +44,27 @@ class EtcdRestoreDetector:
             for listing in listings
         )
 
-    def _is_doubtful(self, seen: Seen) -> bool:
-        resource, key = resource_and_key(seen)
-        is_older = seen.resource_version < self._seen.of(resource).version(key)
-        return is_older or _has_lost_its_node(self._state, seen)
+    def _doubtful(self, listings: Sequence[Listing]) -> Iterator[tuple[str, str] | None]:
+        for listing in listings:
+            for seen in listing.seen:
+                resource, key = resource_and_key(seen)
+                is_older = seen.resource_version < self._seen.of(resource).version(key)
+                is_doubtful = is_older or _has_lost_its_node(self._state, seen)
+                yield (resource, key) if is_doubtful else None
 
 
-def reverted(state: SchedulerState, listings: Iterable[Listing]) -> list[Stimulus]:
+def reverted(
+    state: SchedulerState, listings: Iterable[Listing]
+) -> Iterator[records.PodDeleted | None]:
     """The ends of pods that the cluster has in an earlier state than the log, at the beginning of a
-    term. Such a change cannot be undone, so the listed pod is taken as a new one: it is scheduled
-    again, and what it had is free."""
-    return [
-        records.PodDeleted(uid=seen.pod.uid)
-        for listing in listings
-        for seen in listing.seen
-        if isinstance(seen, PodSeen) and _is_reverted(state, seen.pod)
-    ]
+    term; None for each other object. Such a change cannot be undone, so the listed pod is taken as
+    a new one: it is scheduled again, and what it had is free."""
+    for listing in listings:
+        for seen in listing.seen:
+            if isinstance(seen, PodSeen) and _is_reverted(state, seen.pod):
+                yield records.PodDeleted(uid=seen.pod.uid)
+            else:
+                yield None
 
 
 def _has_lost_its_node(state: SchedulerState, seen: Seen) -> bool:

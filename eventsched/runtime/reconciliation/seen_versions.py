@@ -1,7 +1,7 @@
 """The versions in which a leader has seen the objects of the cluster: what is old is recognized."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from eventsched.cluster.messages import (
     Gone,
@@ -109,9 +109,10 @@ class SeenResources:
         resource, key = resource_and_key(seen)
         return self.of(resource).note_answer(key, seen.resource_version)
 
-    def note_listed(self, seen: Iterable[Seen]) -> list[Stimulus]:
-        """Takes in listed objects. Returns the stimuli of those that are new."""
-        return [stimulus_of(listed) for listed in seen if self._note_listed(listed)]
+    def note_listed(self, seen: Iterable[Seen]) -> Iterator[Stimulus | None]:
+        """Takes in listed objects. For each its stimulus, or None if it is not new."""
+        for listed in seen:
+            yield stimulus_of(listed) if self._note_listed(listed) else None
 
     def _note_listed(self, listed: Seen) -> bool:
         resource, key = resource_and_key(listed)

@@ -11,7 +11,7 @@ Therefore:
 3. Everything that the log still promises is voided.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -116,18 +116,23 @@ def gaps(
 
 def differences(
     state: SchedulerState, listings: Iterable[Listing], seen_resources: SeenResources
-) -> list[Stimulus]:
+) -> Iterator[Stimulus | None]:
     """What lists of resources show that the state does not: first the ends of objects, then changed
-    objects, nodes, and pods."""
+    objects, nodes, and pods. None for an object that does not differ, so that the caller can take a
+    break. The state must not change before the end."""
     ordered = sorted(listings, key=lambda listing: ORDER[listing.resource])
-    keyed = [(listing, {resource_and_key(seen)[1] for seen in listing.seen}) for listing in ordered]
-    stimuli: list[Stimulus] = []
+    keyed: list[tuple[Listing, set[str]]] = []
+    for listing in ordered:
+        keys: set[str] = set()
+        for seen in listing.seen:
+            keys.add(resource_and_key(seen)[1])
+            yield None
+        keyed.append((listing, keys))
     for listing, keys in reversed(keyed):
-        stimuli += _ends(state, listing.resource, keys)
+        yield from _ends(state, listing.resource, keys)
     for listing, keys in keyed:
-        stimuli += seen_resources.note_listed(listing.seen)
+        yield from seen_resources.note_listed(listing.seen)
         seen_resources.of(listing.resource).note_list(listing.version, keys)
-    return stimuli
 
 
 def _ends(state: SchedulerState, resource: str, listed: set[str]) -> Sequence[Stimulus]:

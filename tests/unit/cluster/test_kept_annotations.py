@@ -110,7 +110,8 @@ def test_a_term_that_keeps_more_annotations_logs_the_pods_that_have_them() -> No
     made = []
     for kept in (before, after):
         listing = Listing(POD, 7, [PodSeen(kept.stripped(pod), 7)])
-        news = takeover.differences(engine.state, [listing], SeenResources())
+        found = list(takeover.differences(engine.state, [listing], SeenResources()))
+        news = [stimulus for stimulus in found if stimulus is not None]
         made.append([each for each in observed(engine, *news) if isinstance(each, PodUpdated)])
 
     assert made[0] == []

@@ -39,6 +39,5 @@ def test_a_list_shows_objects_that_are_older_than_the_last_event() -> None:
     """An object that could not be decoded before is new, whatever its version."""
     seen = SeenResources()
     seen.note_event(PodSeen(make_pod("later"), 9))
-    assert seen.note_listed([PodSeen(make_pod("earlier"), 3)]) == [
-        records.PodUpdated(pod=make_pod("earlier"))
-    ]
+    listed = seen.note_listed([PodSeen(make_pod("earlier"), 3)])
+    assert list(listed) == [records.PodUpdated(pod=make_pod("earlier"))]
