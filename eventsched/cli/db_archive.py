@@ -69,6 +69,7 @@ def _archive(options: argparse.Namespace) -> int:
                     f"positions {manifest.first} to {manifest.next - 1}",
                     flush=True,
                 )
+    with database.administrator_address(*database_of(options)) as address:
         is_noted = note_archived(address, options.to, stream, manifests(options.to, stream))
     print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}")
     if not is_noted:

@@ -52,7 +52,7 @@ def add_action(actions: Any) -> None:
 
 
 def _prune(options: argparse.Namespace) -> int:
-    with database.writer_address(*database_of(options)) as address:
+    with database.administrator_address(*database_of(options)) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
             before = _before(options.before, reader)

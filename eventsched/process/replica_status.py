@@ -16,6 +16,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.kubernetes import Kube
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
 from eventsched.runtime.live.replica import Replica
 from eventsched.runtime.reconciliation.divergences import PodDivergence
 
@@ -232,6 +233,11 @@ class LiveStatus:
         """Bytes of the whole database at the last measurement of the present term."""
         database = self.replica.database if self.replica is not None else None
         return database.size if database is not None else None
+
+    @property
+    def housekeeping(self) -> HousekeepingStatus | None:
+        """What the leader's last look at its log found."""
+        return self.replica.housekeeping if self.replica is not None else None
 
     @property
     def watches(self) -> Mapping[str, WatchFacts]:

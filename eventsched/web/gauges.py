@@ -109,6 +109,7 @@ class Gauges(Collector):
                 "Size of the whole database, measured once a minute by the leader.",
                 size,
             )
+        yield from self._housekeeping()
         watches = self._status.watches
         for name, (help_text, read_watch) in _WATCH_COUNTS.items():
             family = CounterMetricFamily(name, help_text, labels=["resource"])
@@ -121,6 +122,28 @@ class Gauges(Collector):
                 help_text,
                 ["resource"],
                 {(resource,): read_watch(watch) for resource, watch in watches.items()},
+            )
+
+    def _housekeeping(self) -> Iterator[Metric]:
+        """The metrics of the leader's housekeeping of its log."""
+        found = self._status.housekeeping
+        if found is None:
+            return
+        yield GaugeMetricFamily(
+            "eventsched_housekeeping_last_success_timestamp_seconds",
+            "When the leader last made partitions of the log and dropped old ones (Unix time).",
+            found.done_at,
+        )
+        yield GaugeMetricFamily(
+            "eventsched_log_partition_records_ahead",
+            "Records for which the tables of the log have partitions.",
+            found.records_ahead,
+        )
+        if found.unarchived_since is not None:
+            yield GaugeMetricFamily(
+                "eventsched_log_unarchived_timestamp_seconds",
+                "When the oldest record was written that is not archived (Unix time).",
+                found.unarchived_since,
             )
 
     def _upstream(self) -> Iterator[Metric]:

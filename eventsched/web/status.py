@@ -53,6 +53,22 @@ class UndecodableStatus(Protocol):
         """Whether scheduling uses its previous version."""
 
 
+class HousekeepingFacts(Protocol):
+    """What a leader's look at its log found (runtime/live/log_housekeeping.py)."""
+
+    @property
+    def done_at(self) -> float:
+        """When that was (s since 1970)."""
+
+    @property
+    def records_ahead(self) -> int:
+        """The number of records for which there are partitions."""
+
+    @property
+    def unarchived_since(self) -> float | None:
+        """When the oldest record was written that waits for an archive (s since 1970)."""
+
+
 class ProcessStatus(Protocol):
     """A running scheduler. Before there is a term or a state, numbers are 0 and mappings empty."""
 
@@ -147,6 +163,10 @@ class ProcessStatus(Protocol):
     @property
     def database_size(self) -> int | None:
         """Bytes of the whole database at the leader's last measurement; None if there is none."""
+
+    @property
+    def housekeeping(self) -> HousekeepingFacts | None:
+        """What the leader's last look at its log found; None if there was none."""
 
     @property
     def undecodable(self) -> Iterable[UndecodableStatus]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
+
 
 @dataclass
 class WatchFacts:
@@ -55,6 +57,7 @@ class Facts:
     reports_refused: int = 0
     divergences: Mapping[str, int] = field(default_factory=dict)
     database_size: int | None = None
+    housekeeping: HousekeepingStatus | None = None
     undecodable: Sequence[Unread] = ()
     watches: Mapping[str, WatchFacts] = field(default_factory=dict)
 

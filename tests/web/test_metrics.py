@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
 from eventsched.web.metrics import Metrics
 from eventsched.web.reload_metrics import ReloadMetrics
 from tests.builders import SECOND, make_pod
@@ -37,6 +38,7 @@ FULL = Facts(
     reports_refused=13,
     divergences={"moved": 2, "unbound": 0, "taken": 0, "foreign": 0},
     database_size=4096,
+    housekeeping=HousekeepingStatus(done_at=7.5, records_ahead=99, unarchived_since=5.0),
     watches={"Pod": WatchFacts(events=12, relists=1, reconnects=2, lag=0.5, undecodable=1)},
 )
 
@@ -293,6 +295,9 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
         "eventsched_reports_refused_total": 13,
         'eventsched_divergences_total{kind="moved"}': 2,
         "eventsched_database_size_bytes": 4096,
+        "eventsched_housekeeping_last_success_timestamp_seconds": 7.5,
+        "eventsched_log_partition_records_ahead": 99,
+        "eventsched_log_unarchived_timestamp_seconds": 5,
         'eventsched_watch_events_total{resource="Pod"}': 12,
         'eventsched_watch_relists_total{resource="Pod"}': 1,
         'eventsched_watch_reconnects_total{resource="Pod"}': 2,

@@ -21,6 +21,15 @@ _TRIES = 50
 _PAUSE = 0.1
 """Seconds between two tries."""
 
+_UNARCHIVED = """
+SELECT extract(epoch FROM b.written_at) FROM eventsched_log.stream s CROSS JOIN LATERAL (
+    SELECT written_at FROM eventsched_log.batch
+    WHERE stream = s.id AND first >= (
+        SELECT coalesce(max(next), 0) FROM eventsched_log.archived WHERE stream = s.id)
+    ORDER BY first LIMIT 1
+) b WHERE s.name = %s
+"""
+
 
 def make_partitions(where: Address, stream: str) -> int:
     """Makes a stream's next partition once the last one is half full. Returns the number of
@@ -39,6 +48,14 @@ def thin(where: Address, stream: str, age: float, now: int) -> int:
     with housekeeping_connection(where, stream) as connection:
         counts = until_none(connection, "SELECT eventsched_log.thin(%s, %s)", (stream, before))
         return sum(counts)
+
+
+def unarchived_since(where: Address, stream: str) -> float | None:
+    """When the oldest record that no archive is known to hold was written (s since 1970); None if
+    there is none. Raises UnavailableError."""
+    with housekeeping_connection(where, stream) as connection:
+        row = connection.execute(_UNARCHIVED, (stream,)).fetchone()
+    return None if row is None else float(row[0])
 
 
 def until_none(

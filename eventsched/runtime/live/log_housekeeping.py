@@ -15,7 +15,7 @@ import structlog
 from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.postgres.housekeeping import make_partitions, thin
+from eventsched.eventlog.postgres.housekeeping import make_partitions, thin, unarchived_since
 from eventsched.eventlog.postgres.pruning import prune
 from eventsched.eventlog.postgres.sealing import next_seal
 from eventsched.runtime.live.request_source import StimulusReceiver
@@ -40,21 +40,37 @@ class Retention:
     needs_archive: bool = True
 
 
+@dataclass(frozen=True)
+class HousekeepingStatus:
+    """What a leader's last look at its log found. Times are in seconds since 1970.
+
+    ``records_ahead`` is the number of records for which there are partitions. ``unarchived_since``
+    is when the oldest record was written that retention may drop only once an archive holds it;
+    None if there is no such condition."""
+
+    done_at: float
+    records_ahead: int
+    unarchived_since: float | None
+
+
 async def keep_house(
     where: Address,
     stream: str,
     retention: Retention,
     leader: StimulusReceiver,
     now: Callable[[], int],
+    report: Callable[[HousekeepingStatus], None] = lambda status: None,
 ) -> None:
-    """Runs until cancelled, as long as one term. ``now`` returns µs since 1970."""
+    """Runs until cancelled, as long as one term. ``now`` returns µs since 1970. ``report`` is
+    called after each look that succeeded."""
     await asyncio.sleep(_AFTER)
     housekeeper = _Housekeeper(where, stream, retention, now)
     while True:
         worker = Worker("housekeeping")
         try:
-            await housekeeper.tidy(worker)
+            status = await housekeeper.tidy(worker)
             await housekeeper.seal(worker, leader)
+            report(status)
         except (UnavailableError, CorruptLogError) as problem:
             logger.warning("housekeeping of the log failed", reason=str(problem))
         finally:
@@ -72,10 +88,10 @@ class _Housekeeper:
         self._sealed = -1
         """The partition that was sealed last; its seal may not be committed yet."""
 
-    async def tidy(self, worker: Worker) -> None:
+    async def tidy(self, worker: Worker) -> HousekeepingStatus:
         """Makes partitions, and drops old ones."""
         where, stream, retention = self._where, self._stream, self._retention
-        await worker.call(make_partitions, where, stream)
+        records_ahead = await worker.call(make_partitions, where, stream)
         if retention.vectors_age:
             count = await worker.call(thin, where, stream, retention.vectors_age, self._now())
             if count:
@@ -84,6 +100,10 @@ class _Housekeeper:
             dropped = await worker.call(prune, where, stream, retention.records_age, self._now())
             for pruned in dropped:
                 logger.info("old records are deleted", first=pruned.first, next=pruned.next)
+        since = None
+        if retention.records_age and retention.needs_archive:
+            since = await worker.call(unarchived_since, where, stream)
+        return HousekeepingStatus(self._now() / 1e6, records_ahead, since)
 
     async def seal(self, worker: Worker, leader: StimulusReceiver) -> None:
         """Seals the oldest full partition that is not sealed."""

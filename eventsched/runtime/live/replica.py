@@ -32,7 +32,11 @@ from eventsched.runtime.live.database_client import DatabaseClient
 from eventsched.runtime.live.database_size import measure_size
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
-from eventsched.runtime.live.log_housekeeping import Retention, keep_house
+from eventsched.runtime.live.log_housekeeping import (
+    HousekeepingStatus,
+    Retention,
+    keep_house,
+)
 from eventsched.runtime.live.ports import Cluster, Election, TermObserver
 from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
@@ -100,6 +104,8 @@ class Replica:
         self.follower: Follower | None = None
         self.database: DatabaseClient | None = None
         self.driver: Driver | None = None
+        self.housekeeping: HousekeepingStatus | None = None
+        """The last one of this term; None on a standby."""
         self.terms = 0
         self.counts: Counter[str] = Counter()
         """The sums of the counters of earlier terms."""
@@ -169,7 +175,7 @@ class Replica:
             self._history_lost |= followed_stream.history_lost or (
                 self.database is not None and self.database.history_lost
             )
-            self.driver = self.database = None
+            self.driver = self.database = self.housekeeping = None
             reader.stop(tail.close)
             if not self._keeps_lease:
                 await self._election.release()
@@ -262,7 +268,12 @@ class Replica:
                 pass_on_requests(tail, reader, driver),
                 measure_size(tail.database_size, reader, self.database),
                 keep_house(
-                    self.plan.address, self.plan.stream, self.plan.retention, driver, self._now
+                    self.plan.address,
+                    self.plan.stream,
+                    self.plan.retention,
+                    driver,
+                    self._now,
+                    self._housekept,
                 ),
             ]
             if self.plan.sample is not None:
@@ -317,6 +328,9 @@ class Replica:
             return losing.result()
         finally:
             await _cancel(losing)
+
+    def _housekept(self, status: HousekeepingStatus) -> None:
+        self.housekeeping = status
 
     async def _after(self, reason: str) -> None:
         """Raises UnavailableError if terms are deposed too often: two replicas with separate
