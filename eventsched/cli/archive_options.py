@@ -11,6 +11,8 @@ from eventsched.eventlog import database
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredLog
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.stored_batch import StoredBatch
+from eventsched.history.explain.evidence import SearchableLog
 
 
 class StreamLog(StoredLog, Protocol):
@@ -20,9 +22,16 @@ class StreamLog(StoredLog, Protocol):
     def stream(self) -> str:
         """The stream's name."""
 
+    def batches(self, first: int = 0) -> Iterator[StoredBatch]:
+        """The batch that holds position ``first`` and all later ones, in order."""
+
     @property
     def head(self) -> Head:
         """The end of the log."""
+
+
+class ArchivedStreamLog(StreamLog, SearchableLog, Protocol):
+    """A stream's log in an archive, or in an archive and a database."""
 
 
 def add_archive_option(parser: argparse.ArgumentParser, file_help: str = "") -> None:
@@ -49,7 +58,7 @@ def require_archives() -> None:
 
 
 @contextmanager
-def archived_log(options: argparse.Namespace) -> Iterator[tuple[StreamLog, Reader | None]]:
+def archived_log(options: argparse.Namespace) -> Iterator[tuple[ArchivedStreamLog, Reader | None]]:
     """The log that --from-archive names, and the reader of the database if the options name one.
     Raises InputError and UnavailableError."""
     from eventsched.eventlog.archive.archive_log import ArchiveLog

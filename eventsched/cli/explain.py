@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
+from eventsched.cli.archive_options import add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
@@ -18,7 +18,7 @@ from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.history.explain.evidence import Evidence, ScannedEvidence
+from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import NoPodError, explain
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads import POD, ExplainTarget, find_workload, parse_target
@@ -68,28 +68,32 @@ def run(options: argparse.Namespace) -> int:
     """Prints the explanation."""
     target = parse_target(options.pod, options.namespace)
     if options.file is not None:
-        return _explain_scanned(options, target, FileLog(options.file), None, "--file")
+        log = FileLog(options.file)
+        scanned = ScannedEvidence(log, log.stream)
+        again = VectorRecomputation(log, None, options.plugin)
+        return _explain_elsewhere(options, target, scanned, again, "--file")
     if options.from_archive is not None:
-        with archived_log(options) as (log, reader):
-            return _explain_scanned(options, target, log, reader, "--from-archive")
+        with archived_log(options) as (archived, reader):
+            again = VectorRecomputation(archived, reader, options.plugin)
+            searched = SearchedEvidence(archived)
+            return _explain_elsewhere(options, target, searched, again, "--from-archive")
     with database.reader_address(*database_of(options)) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
             return _explain_stored(options, target, reader)
 
 
-def _explain_scanned(
+def _explain_elsewhere(
     options: argparse.Namespace,
     target: ExplainTarget,
-    log: StreamLog,
-    reader: Reader | None,
+    evidence: Evidence,
+    recomputation: VectorRecomputation,
     option: str,
 ) -> int:
-    evidence = ScannedEvidence(log, log.stream)
     if _is_workload(target, evidence):
         remedy = "name one of its pods, or give --database or --data-dir alone"
         raise InputError(option, "there is no table of pods", remedy)
-    return _explain(options, target, evidence, VectorRecomputation(log, reader, options.plugin))
+    return _explain(options, target, evidence, recomputation)
 
 
 def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:

@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventsched.cli import log_export
-from eventsched.cli.archive_options import add_archive_option
+from eventsched.cli.archive_options import (
+    StreamLog,
+    add_archive_option,
+    archived_log,
+    names_database,
+)
 from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
@@ -28,7 +33,7 @@ from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.seeking import last, position_at
-from eventsched.history.explain.evidence import uid_key
+from eventsched.history.explain.evidence import Evidence, SearchedEvidence, uid_key
 from eventsched.history.explain.explanation import find_pod
 from eventsched.history.explain.record_text import describe, describe_with_pod, pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
@@ -60,13 +65,14 @@ def add_to(commands: Any) -> None:
     listed.add_argument(
         "--limit", type=_position, default=50, metavar="N", help="at most N; 0: all (default: 50)"
     )
-    listed.set_defaults(run=_with_reader(_list))
+    listed.set_defaults(run=_with_log(_list))
     tail = actions.add_parser("tail", help="the last records")
     tail.add_argument("-n", dest="limit", type=_position, default=20, help="how many (default: 20)")
     tail.add_argument("-f", dest="follow", action="store_true", help="and those that come")
-    tail.set_defaults(run=_with_reader(_tail))
+    tail.set_defaults(run=_with_log(_tail))
     for action in (listed, tail):
         _add_filters(action)
+        add_archive_option(action)
     streams = actions.add_parser("streams", help="the streams of a database")
     streams.set_defaults(run=_streams)
     exported = actions.add_parser(
@@ -104,12 +110,16 @@ def _position(text: str) -> int:
     return int(text)
 
 
-def _with_reader(
-    action: Callable[[argparse.Namespace, Reader], int],
+def _with_log(
+    action: Callable[[argparse.Namespace, StreamLog, Evidence], int],
 ) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
+        if options.from_archive is not None:
+            with archived_log(options) as (log, _):
+                return action(options, log, SearchedEvidence(log))
         with database.reader_address(*database_of(options)) as address:
-            return action(options, Reader(address, reading.choose_stream(address, options.stream)))
+            reader = Reader(address, reading.choose_stream(address, options.stream))
+            return action(options, reader, StoredEvidence(reader))
 
     return run
 
@@ -117,12 +127,12 @@ def _with_reader(
 # --- list and tail ------------------------------------------------------------------------
 
 
-def _list(options: argparse.Namespace, reader: Reader) -> int:
-    selected = _selected(options, _Range.of(options, reader), reader)
+def _list(options: argparse.Namespace, log: StreamLog, evidence: Evidence) -> int:
+    selected = _selected(options, _Range.of(options, log), log, evidence)
     if not options.limit:
-        _show(options.output, reader, selected, header=True)
+        _show(options.output, evidence, selected, header=True)
         return 0
-    _show(options.output, reader, islice(selected, options.limit), header=True)
+    _show(options.output, evidence, islice(selected, options.limit), header=True)
     more = next(selected, None)
     if more is not None:
         hint = f"there are more: --from {more.position} continues, --limit 0 shows all"
@@ -138,7 +148,7 @@ class _Range(NamedTuple):
     kinds: frozenset[str]
 
     @classmethod
-    def of(cls, options: argparse.Namespace, reader: Reader) -> "_Range":
+    def of(cls, options: argparse.Namespace, log: StreamLog) -> "_Range":
         """The range that the options select. Raises InputError."""
         for kind in options.kind:
             if kind not in KINDS:
@@ -147,9 +157,9 @@ class _Range(NamedTuple):
         first, end = getattr(options, "first", 0), getattr(options, "last", None)
         end = None if end is None else end + 1
         if options.since is not None:
-            first = max(first, _place(options.since, "--since", reader))
+            first = max(first, _place(options.since, "--since", log))
         if options.until is not None:
-            before = _place(options.until, "--until", reader)
+            before = _place(options.until, "--until", log)
             end = before if end is None else min(end, before)
         return cls(first, end, frozenset(options.kind))
 
@@ -160,9 +170,10 @@ class _Range(NamedTuple):
         return is_in and (not self.kinds or stored.kind in self.kinds)
 
 
-def _place(text: str, option: str, reader: Reader) -> int:
+def _place(text: str, option: str, log: StreamLog) -> int:
     """The position of the first record at a time or later."""
-    newest = reader.last_batch()
+    head = log.head
+    newest = next(log.batches(head.next - 1)) if head.next else None
     latest = newest.records[-1].at if newest is not None else 0
     try:
         virtual = newest is not None and is_virtual(latest)
@@ -171,16 +182,15 @@ def _place(text: str, option: str, reader: Reader) -> int:
         raise InputError(
             option, f"{text!r} is not a time", "write 2026-11-21T15:00, or a length such as 10m"
         ) from None
-    return position_at(reader, at)
+    return position_at(log, at)
 
 
 def _selected(
-    options: argparse.Namespace, limits: _Range, reader: Reader
+    options: argparse.Namespace, limits: _Range, log: StreamLog, evidence: Evidence
 ) -> Iterator[StoredRecord]:
     if options.pod is None:
-        stored_records = reader.read(limits.first)
+        stored_records = log.read(limits.first)
     else:
-        evidence = StoredEvidence(reader)
         stored_records = evidence.records(find_pod(evidence, options.pod)[0])
     return _within(limits, stored_records)
 
@@ -193,34 +203,32 @@ def _within(limits: _Range, stored_records: Iterator[StoredRecord]) -> Iterator[
             yield stored
 
 
-def _tail(options: argparse.Namespace, reader: Reader) -> int:
-    end = reader.head.next
-    limits = _Range.of(options, reader)
+def _tail(options: argparse.Namespace, log: StreamLog, evidence: Evidence) -> int:
+    if options.follow and options.from_archive is not None and not names_database(options):
+        raise InputError("-f", "an archive does not grow", "add --database, or leave -f out")
+    end = log.head.next
+    limits = _Range.of(options, log)
     stop = end if limits.end is None else min(limits.end, end)
     if options.pod is not None:
-        before = (stored for stored in _selected(options, limits, reader) if stored.position < stop)
+        selected = _selected(options, limits, log, evidence)
+        before = (stored for stored in selected if stored.position < stop)
         newest = list(deque(before, maxlen=options.limit))
     elif limits.kinds:
-        newest = last(reader, options.limit, limits.has, limits.first, stop)
+        newest = last(log, options.limit, limits.has, limits.first, stop)
     else:
         first = max(limits.first, stop - options.limit)
-        newest = list(islice(reader.read(first), max(0, stop - first)))
-    _show(options.output, reader, newest, header=True)
+        newest = list(islice(log.read(first), max(0, stop - first)))
+    _show(options.output, evidence, newest, header=True)
     if options.follow:
         sys.stdout.flush()
-        uid = _uid_of(options.pod, reader)
+        uid = None if options.pod is None else find_pod(evidence, options.pod)[0].uid
 
         def show(more: Iterable[StoredRecord]) -> None:
-            selected = (stored for stored in more if limits.has(stored) and _is_of(stored, uid))
-            _show(options.output, reader, selected)
+            new = (stored for stored in more if limits.has(stored) and _is_of(stored, uid))
+            _show(options.output, evidence, new)
 
-        follow(reader, end, show)
+        follow(log, end, show)
     return 0
-
-
-def _uid_of(pod: str | None, reader: Reader) -> str | None:
-    """The uid of a pod as the SQL views show it."""
-    return None if pod is None else find_pod(StoredEvidence(reader), pod)[0].uid
 
 
 def _is_of(stored: StoredRecord, uid: str | None) -> bool:
@@ -231,7 +239,7 @@ def _is_of(stored: StoredRecord, uid: str | None) -> bool:
 
 
 def follow(
-    reader: Reader,
+    log: StreamLog,
     position: int,
     show: Callable[[Iterable[StoredRecord]], None],
     wait: Callable[[], None] = lambda: time.sleep(_POLL_SECONDS),
@@ -239,16 +247,16 @@ def follow(
     """Shows the records from a position on as they come, until ``wait`` raises. Raises
     UnavailableError if the database becomes unreachable."""
     while True:
-        head = reader.head.next
+        head = log.head.next
         if head > position:
-            show(islice(reader.read(position), head - position))
+            show(islice(log.read(position), head - position))
             sys.stdout.flush()
             position = head
         wait()
 
 
 def _show(
-    output: str, reader: Reader, listing: Iterable[StoredRecord], *, header: bool = False
+    output: str, evidence: Evidence, listing: Iterable[StoredRecord], *, header: bool = False
 ) -> None:
     if header and output == "table":
         print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
@@ -258,7 +266,7 @@ def _show(
         decoded = [(stored, stored.record) for stored in chunk]
         uids = {uid for _, record in decoded if (uid := pod_of(record)) is not None}
         uids |= {r.by for _, r in decoded if isinstance(r, records.PermitGranted) and r.by}
-        names = StoredEvidence(reader).names(uids)
+        names = evidence.names(uids)
         for stored, record in decoded:
             print(_row(output, stored, record, names, _changed(pods, record)))
 

@@ -131,6 +131,9 @@ def test_a_log_without_its_first_records_is_verified_and_replayed(
     assert main(["replay", "--verify", "--database", small]) == 0
     assert "every decision came out as it is written" in capsys.readouterr().out
     assert main(["replay", "--database", small]) == 0
+    capsys.readouterr()
+    assert main(["log", "list", "--since", "1d", "--limit", "1", "--database", small]) == 0
+    assert f"\n{begin(small):>9}  " in capsys.readouterr().out
 
 
 def test_a_prune_that_is_interrupted_goes_on(small: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
 """Reads an archive as a log, with the interface of eventsched.eventlog.postgres.reader.Reader."""
 
-from bisect import bisect_right
-from collections.abc import Iterator
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.archive.archive_folder import choose_archived, manifests
 from eventsched.eventlog.archive.archive_manifest import (
     BATCHES,
+    DECISIONS,
     DETAILS,
     RESTORE,
     Manifest,
@@ -18,7 +20,12 @@ from eventsched.eventlog.archive.archive_manifest import (
     stream_folder,
 )
 from eventsched.eventlog.archive.archived_batches import read_group
-from eventsched.eventlog.archive.parquet import row_group, row_group_starts
+from eventsched.eventlog.archive.parquet import (
+    column_values,
+    groups_with,
+    row_group,
+    row_group_starts,
+)
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredRecord, expand_deltas
 from eventsched.eventlog.postgres.stored_batch import StoredBatch, records_from
@@ -88,6 +95,34 @@ class ArchiveLog:
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order. Raises CorruptLogError, too."""
         return records_from(self.batches(first), first)
+
+    def batches_with(
+        self, words: Sequence[str], first: int = 0, end: int = sys.maxsize
+    ) -> Iterator[StoredBatch]:
+        """The batches with records from position ``first`` to before ``end`` whose text has one of
+        the words. What has none of them is neither decoded nor checked against the chain."""
+        encoded = [word.encode() for word in words]
+        for day in self._days[max(0, bisect_right(self._firsts, first) - 1) :]:
+            path = self._path(day, BATCHES)
+            starts = self._starts(path)
+            begin = max(0, bisect_right(starts, first) - 1)
+            for index in groups_with(path, encoded, begin, bisect_left(starts, end)):
+                for batch in self._groups(path, day.stream, index, None):
+                    is_in = batch.first < end and batch.first + batch.count > first
+                    if is_in and any(word in batch.body for word in words):
+                        yield batch
+
+    def decided_pods(self, uids: Set[str]) -> dict[str, str]:
+        """``namespace/name`` of pods with a decision, by uid as tables have it."""
+        names: dict[str, str] = {}
+        for day in self._days:
+            path = self._path(day, DECISIONS)
+            for uid, namespace, name in column_values(path, ("pod_uid", "namespace", "pod")):
+                if uid in uids:
+                    names[uid] = f"{namespace}/{name}"
+            if len(names) == len(uids):
+                break
+        return names
 
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, with deltas expanded; None if there are none."""

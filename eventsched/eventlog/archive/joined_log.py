@@ -1,6 +1,7 @@
 """A log whose older part is in an archive, and whose newer part is in a database."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence, Set
 
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import vectors
@@ -11,6 +12,10 @@ from eventsched.eventlog.port import StoredRecord, expand_deltas
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import StoredBatch, records_from
 
+_PODS = """
+SELECT uid, namespace, name FROM eventsched_log.pod
+WHERE stream = :s AND uid = ANY(CAST(:uids AS uuid[]))
+"""
 _DETAIL = "SELECT base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :position"
 
 
@@ -46,6 +51,25 @@ class JoinedLog:
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order."""
         return records_from(self.batches(first), first)
+
+    def batches_with(
+        self, words: Sequence[str], first: int = 0, end: int = sys.maxsize
+    ) -> Iterator[StoredBatch]:
+        """The batches with records from position ``first`` to before ``end`` whose text has one of
+        the words."""
+        yield from self._archive.batches_with(words, first, min(end, self._border))
+        for batch in self.batches(max(first, self._border)):
+            if batch.first >= end:
+                return
+            if any(word in batch.body for word in words):
+                yield batch
+
+    def decided_pods(self, uids: Set[str]) -> dict[str, str]:
+        """``namespace/name`` of pods with a decision or in the database, by uid as tables have
+        it."""
+        rows = self._reader.rows(_PODS, uids=list(uids))
+        names = {str(row["uid"]): f"{row['namespace']}/{row['name']}" for row in rows}
+        return names | self._archive.decided_pods(uids - names.keys())
 
     def detail(self, position: int) -> Detail | None:
         """The vectors of a decision, with deltas expanded; None if there are none or they were

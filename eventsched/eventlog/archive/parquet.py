@@ -192,6 +192,25 @@ def row_group(path: Path, content: str, index: int) -> list[tuple[Any, ...]]:
     return list(zip(*columns, strict=True))
 
 
+def groups_with(path: Path, words: Sequence[bytes], begin: int, end: int) -> Iterator[int]:
+    """The row groups from ``begin`` to before ``end`` with one of the words anywhere in the bodies
+    of their batches. Reads that column alone, and decodes no record. Raises InputError."""
+    with opened(path) as file:
+        for index in range(begin, end):
+            bodies = file.read_row_group(index, columns=["body"], use_threads=False).column(0)
+            texts = (chunk.buffers()[-1].to_pybytes() for chunk in bodies.chunks)
+            if any(word in text for text in texts for word in words):
+                yield index
+
+
+def column_values(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """The values of some columns, row by row. Raises InputError."""
+    with opened(path) as file:
+        for index in range(file.metadata.num_row_groups):
+            table = file.read_row_group(index, columns=list(names), use_threads=False)
+            yield from zip(*(table.column(name).to_pylist() for name in names), strict=True)
+
+
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal. Raises OSError."""
     with path.open("rb") as file:

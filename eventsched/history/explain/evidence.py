@@ -1,24 +1,30 @@
 """The evidence for an explanation: a pod's records, and the meaning of the numbers in them.
 
-``ScannedEvidence`` reads any log once from its beginning. stored_evidence.py reads only the parts
-of a log in Postgres that concern the pod.
+``ScannedEvidence`` reads any log once from its beginning. ``SearchedEvidence`` searches a log that
+has no index. stored_evidence.py reads only the parts of a log in Postgres that concern the pod.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from hashlib import md5
 from typing import NamedTuple, Protocol
 from uuid import UUID
+
+import msgspec
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredLog, StoredRecord
-from eventsched.history.explain.record_text import pod_of
+from eventsched.eventlog.postgres.stored_batch import StoredBatch, records_from
+from eventsched.history.explain.record_text import concerns, pod_of
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _READ_FIRST = frozenset({"NodeAdded", "VerdictDefined", "ScoringDefined", "PodAdded", "PodDecided"})
+_DEFINITIONS = ("NodeAdded", "VerdictDefined", "ScoringDefined", "SamplesTaken")
+"""Kinds of records that say what numbers in other records mean."""
 LOOKED_BACK = 20
 """The largest number of SamplesTaken records (in Postgres: of batches with some) that are searched
 for the samples in force."""
@@ -208,3 +214,122 @@ class ScannedEvidence:
     def columns(self, number: int) -> tuple[ScoreColumn, ...]:
         """See Evidence."""
         return self._columns[number]
+
+
+class SearchableLog(StoredLog, Protocol):
+    """A log whose batches can be searched faster than read."""
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+
+    def batches_with(self, words: Sequence[str], first: int = 0) -> Iterator[StoredBatch]:
+        """The batches from position ``first`` on whose text has one of the words, in order."""
+
+    def decided_pods(self, uids: Set[str]) -> dict[str, str]:
+        """``namespace/name`` of some pods, by uid as tables have it."""
+
+
+class SearchedEvidence:
+    """The evidence of a log that is searched for the records that matter. Only an unknown name has
+    all of the log read."""
+
+    def __init__(self, log: SearchableLog) -> None:
+        self._log = log
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self._log.stream
+
+    def pods(self, name: str) -> list[LoggedPod]:
+        """See Evidence."""
+        words = {name, name.rpartition("/")[2]}
+        return self._with(words).pods(name) or self._scanned.pods(name)
+
+    def similar(self, name: str) -> list[str]:
+        """See Evidence. Returns all names."""
+        return self._scanned.similar(name)
+
+    def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
+        """See Evidence."""
+        uid = pod_of(self.records_at([pod.position])[pod.position].record)
+        assert uid is not None
+        word = _quoted(uid)
+        encoded = word.encode()
+        for stored in records_from(self._log.batches_with([word], pod.position), pod.position):
+            if encoded in stored.body and concerns(stored.record, uid):
+                yield stored
+                if stored.kind == "PodDeleted":
+                    return
+
+    def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
+        """See Evidence."""
+        return {position: next(iter(self._log.read(position))) for position in set(positions)}
+
+    def names(self, uids: Iterable[str]) -> dict[str, str]:
+        """See Evidence."""
+        keys = {uid_key(uid): uid for uid in uids}
+        names = {keys[key]: name for key, name in self._log.decided_pods(keys.keys()).items()}
+        rest = [uid for uid in keys.values() if uid not in names]
+        return names | self._with(rest).names(rest) if rest else names
+
+    def homes(self, ends: Mapping[str, int]) -> dict[str, str]:
+        """See Evidence."""
+        return self._with(ends).homes(ends) if ends else {}
+
+    def detail(self, position: int) -> Detail | None:
+        """See Evidence."""
+        return self._log.detail(position)
+
+    def samples(self, before: int) -> list[StoredRecord]:
+        """See Evidence."""
+        return self._definitions.samples(before)
+
+    def nodes(self, before: int) -> list[str]:
+        """See Evidence."""
+        return self._definitions.nodes(before)
+
+    def has_node(self, name: str) -> bool:
+        """See Evidence."""
+        return self._definitions.has_node(name)
+
+    def verdicts(self) -> Mapping[int, Verdict]:
+        """See Evidence."""
+        return self._definitions.verdicts()
+
+    def columns(self, number: int) -> tuple[ScoreColumn, ...]:
+        """See Evidence."""
+        return self._definitions.columns(number)
+
+    @cached_property
+    def _scanned(self) -> ScannedEvidence:
+        return ScannedEvidence(self._log, self.stream)
+
+    @cached_property
+    def _definitions(self) -> ScannedEvidence:
+        words = [f'"kind":"{kind}"' for kind in _DEFINITIONS]
+        return ScannedEvidence(_Excerpt(self._log, words), self.stream)
+
+    def _with(self, texts: Iterable[str]) -> ScannedEvidence:
+        """The evidence of the batches that have one of these texts as a value."""
+        return ScannedEvidence(_Excerpt(self._log, [*map(_quoted, texts)]), self.stream)
+
+
+class _Excerpt:
+    """The records of the batches with one of some words."""
+
+    def __init__(self, log: SearchableLog, words: Sequence[str]) -> None:
+        self._log, self._words = log, words
+
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
+        """See StoredLog."""
+        return records_from(self._log.batches_with(self._words, first), first)
+
+    def detail(self, position: int) -> Detail | None:
+        """See StoredLog."""
+        return self._log.detail(position)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
