@@ -5,11 +5,17 @@ import json
 from typing import Any
 
 from eventsched.cli.database_options import add_database_options, database_of
-from eventsched.cli.output.statistics_output import statistics_json, statistics_text
+from eventsched.cli.output.statistics_output import (
+    old_partitions_text,
+    statistics_json,
+    statistics_text,
+)
+from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import quantities
 from eventsched.eventlog import database
 from eventsched.eventlog.inspection.log_statistics import read_statistics
+from eventsched.eventlog.inspection.old_partitions import old_partitions
 
 
 def add_action(actions: Any) -> None:
@@ -26,6 +32,11 @@ def add_action(actions: Any) -> None:
         metavar="SIZE",
         help="a quantity such as 100Gi: say when a disk of this size would be full",
     )
+    parser.add_argument(
+        "--keep",
+        metavar="AGE",
+        help="a length such as 90d: say what would be free if older records were dropped",
+    )
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
     add_database_options(parser, stream=False)
     parser.add_argument("--stream", metavar="NAME", help="the stream (default: all)")
@@ -37,11 +48,26 @@ def run(options: argparse.Namespace) -> int:
     disk = _disk(options.disk)
     with database.reader_address(*database_of(options)) as address:
         log = read_statistics(address, options.stream)
+        before = _before(options.keep, log.at)
+        old = None if before is None else old_partitions(address, before)
     if options.output == "json":
-        print(json.dumps(statistics_json(log, disk)))
+        freed = {} if old is None else {"old": [each._asdict() for each in old]}
+        print(json.dumps({**statistics_json(log, disk), **freed}))
     else:
         print(statistics_text(log, disk))
+        if old is not None:
+            print(old_partitions_text(old, options.keep))
     return 0
+
+
+def _before(keep: str | None, now: int) -> int | None:
+    """The time (µs) before which records are older than --keep. Raises InputError."""
+    if keep is None:
+        return None
+    try:
+        return read_moment(keep, now, virtual=False)
+    except (ValueError, OverflowError):
+        raise InputError("--keep", f"{keep!r} is not a length", "write one such as 90d") from None
 
 
 def _disk(text: str | None) -> int | None:

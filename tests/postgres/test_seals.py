@@ -1,6 +1,7 @@
 """Full partitions are sealed by a record of the log, and dropped whole when they are old."""
 
 import asyncio
+import json
 import zlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -216,6 +217,14 @@ def test_only_what_an_archive_holds_is_sealed(
     assert main(prune) == 2
     assert begin(small) == 0
     file.write_bytes(kept)
+    capsys.readouterr()
+    assert main(["db", "stats", "--keep", "2099-01-01", "-o", "json", *of_database]) == 0
+    [old] = json.loads(capsys.readouterr().out)["old"]
+    assert (old["stream"], old["sealed"]) == (
+        STREAM,
+        len({seal.partition for seal in seals(small)}),
+    )
+    assert 0 < old["vector_bytes"] < old["bytes"]
     assert main(prune) == 0
     assert "positions 0 to " in capsys.readouterr().out
     assert begin(small) > 0

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from eventsched.cli.output.tables import size, table
+from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough
 from eventsched.domain.units import DAY
 from eventsched.eventlog.inspection.log_statistics import (
@@ -11,6 +11,7 @@ from eventsched.eventlog.inspection.log_statistics import (
     StreamStatistics,
     TableStatistics,
 )
+from eventsched.eventlog.inspection.old_partitions import OldPartitions
 
 _SHOWN = 0.01
 """Share of the log's bytes from which a table has a line of its own in the text."""
@@ -61,6 +62,18 @@ def statistics_json(log: LogStatistics, disk: int | None) -> dict[str, Any]:
     if disk is not None:
         document["disk"] = {"bytes": disk, "days_until_full": _days_until_full(log, disk)}
     return document
+
+
+def old_partitions_text(old: list[OldPartitions], keep: str) -> str:
+    """What would be free if records older than ``keep`` were dropped, a line for each stream."""
+    if not old:
+        return f"no partition has only records that are older than {keep}: nothing would be free"
+    return "\n".join(
+        f"stream {each.stream}: without records older than {keep}, {size(each.bytes)} would be "
+        f"free ({counted(each.partitions, 'partition')}, {each.sealed} of them sealed), without "
+        f"their vectors alone {size(each.vector_bytes)}"
+        for each in old
+    )
 
 
 def _streams_text(streams: list[StreamStatistics]) -> str:
