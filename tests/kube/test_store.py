@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
 
 from eventsched.cluster.kube.watch.resources import RESOURCES
 from eventsched.cluster.messages import (
@@ -18,6 +21,7 @@ from tests.kube.fakeapi import (
     NODES,
     PODS,
     SERVICES,
+    FakeApi,
     node,
     pod,
     refusal,
@@ -239,6 +243,77 @@ def test_large_resources_are_probed_while_a_barrier_may_come() -> None:
                 each for each in asked(server, "watch", "Pod") if each["timeoutSeconds"] == "3"
             ]
             assert 1 <= len(short_ones) <= begun + 1
+
+    run(scenario())
+
+
+def page_after_probes(server: FakeApi) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """A page of a list that is sent when a probe has shown everything that happened since the
+    first page."""
+
+    async def page(request: web.Request) -> web.Response:
+        server.put(PODS, pod(1, on="n1"))
+        probes = len(probes_of(server))
+        await until(lambda: len(probes_of(server)) > probes + 1 and not server.watches.get("Pod"))
+        return server._list(request, PODS)
+
+    return page
+
+
+def probes_of(server: FakeApi) -> list[dict[str, str]]:
+    """The probes of pods so far."""
+    return [each for each in asked(server, "watch", "Pod") if each["timeoutSeconds"] == "3"]
+
+
+def test_probes_begin_with_the_pages_of_a_long_first_list() -> None:
+    """What they show is taken in after the list, so that the watch begins where they ended."""
+
+    async def sleep(_: float) -> None:
+        await asyncio.sleep(0.002)
+
+    async def scenario() -> None:
+        async with serving(PODS, few=1, page=1, attend=7, sleep=sleep) as (server, watched):
+            for number in (1, 2, 3):
+                server.put(PODS, pod(number))
+            pages = [lambda request: server._list(request, PODS)] * 2
+            server.fail("list", PODS, *pages, page_after_probes(server))
+            watched.now = 100.0
+            await watched.store.start()
+            store = watched.store.stores["Pod"]
+            assert sorted(short(each) for each in store.seen.values()) == [
+                "p1@14 n1", "p2@12", "p3@13",
+            ]  # fmt: skip
+            assert probes_of(server)[0]["resourceVersion"] == "13"
+            await until(lambda: len(asked(server, "watch", "Pod")) > len(probes_of(server)))
+            watches = asked(server, "watch", "Pod")
+            [watch] = [each for each in watches if each["timeoutSeconds"] != "3"]
+            assert watch["resourceVersion"] == "14"
+
+    run(scenario())
+
+
+def test_what_probes_show_during_a_list_that_fails_is_forgotten() -> None:
+    """The next list is as new as everything that they may have shown."""
+
+    async def sleep(_: float) -> None:
+        await asyncio.sleep(0.002)
+
+    async def scenario() -> None:
+        async with serving(PODS, few=1, page=1, attend=7, sleep=sleep) as (server, watched):
+            for number in (1, 2, 3):
+                server.put(PODS, pod(number))
+            pages = [lambda request: server._list(request, PODS)] * 2
+
+            async def failing(request: web.Request) -> web.Response:
+                await page_after_probes(server)(request)
+                server.remove(PODS, "default/p1")
+                return refusal(500, "no")(request)
+
+            server.fail("list", PODS, *pages, failing)
+            watched.now = 100.0
+            await watched.store.start()
+            store = watched.store.stores["Pod"]
+            assert sorted(short(each) for each in store.seen.values()) == ["p2@12", "p3@13"]
 
     run(scenario())
 

@@ -42,6 +42,17 @@ _PROBE_SECONDS = 3
 storage/cacher/cache_watcher.go nextBookmarkTime)."""
 
 
+class FirstList:
+    """The first list of a resource while its pages are read. ``events`` are those that probes have
+    shown since its ``version``, up to the end of the list; ``count`` is the number of objects."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.count = 0
+        self.events: list[Decoded] = []
+        self.is_stored = False
+
+
 class Reflector:
     """Lists and watches one resource."""
 
@@ -62,6 +73,7 @@ class Reflector:
         self.decoder = Decoder(store.resource, store.keeps, store.known, store.annotations)
         self._backoff = ReconnectBackoff(pace)
         self._is_listed = False
+        self._first_list: FirstList | None = None
         self._has_watched = False
         self._watch_task: asyncio.Task[None] | None = None
         self._was_silent = False
@@ -106,21 +118,31 @@ class Reflector:
         decoded: list[Decoded] = []
         page = await self._list_page(self._pace.page)
         version = page.version
-        while page.next:
-            # The server prepares the next page while this one is decoded.
-            following = asyncio.create_task(self._list_page(self._pace.page, page.next))
-            try:
-                await asyncio.sleep(0)
-                decoded += self.decoder.objects(page)
-                page = await following
-            finally:
-                following.cancel()
+        first_list = self._first_list = None if version_before else FirstList(version)
+        try:
+            while page.next:
+                # The server prepares the next page while this one is decoded.
+                following = asyncio.create_task(self._list_page(self._pace.page, page.next))
+                try:
+                    await asyncio.sleep(0)
+                    decoded += self.decoder.objects(page)
+                    if first_list is not None:
+                        first_list.count = len(decoded)
+                    page = await following
+                finally:
+                    following.cancel()
+        finally:
+            self._first_list = None
         decoded += self.decoder.objects(page)
         if self._definition_missing and version_before and not self.store.seen:
             return  # still no objects: nothing to report
         if version_before:
             self.store.progress.relists += 1
         self._store_list(version_before, version, decoded)
+        if first_list is not None:
+            first_list.is_stored = True
+            for event in first_list.events:
+                self.store.take(event)
 
     async def catch_up(self) -> None:
         """Returns when the store holds everything that happened before the call. A takeover waits
@@ -172,14 +194,16 @@ class Reflector:
         until it is cancelled.
 
         The server sends the bookmarks of short watches about once a second, but only to watches
-        that are at least a second old. Probes that overlap always include one of that age.
+        that are at least a second old. Probes that overlap always include one of that age, also
+        right after a long first list, because they begin with its first pages.
         """
         probes: set[asyncio.Task[None]] = set()
         try:
             while True:
                 await self._pace.sleep(self._pace.attend)
                 quiet = self._pace.clock() - self._last_line_at >= 2 * self._pace.attend
-                if self._is_listed and self._is_large and quiet and wanted():
+                can_watch = self._is_listed or self._first_list is not None
+                if can_watch and self._is_large and quiet and wanted():
                     probe = asyncio.create_task(self._probe())
                     probes.add(probe)
                     probe.add_done_callback(probes.discard)
@@ -189,7 +213,8 @@ class Reflector:
 
     @property
     def _is_large(self) -> bool:
-        return len(self.store.seen) >= self._pace.few
+        listed = self._first_list.count if self._first_list is not None else 0
+        return max(listed, len(self.store.seen)) >= self._pace.few
 
     def _store_list(self, version_before: int, version: int, decoded: list[Decoded]) -> None:
         """Stores a list. ``version_before`` is the store's version before the request. A consistent
@@ -278,10 +303,17 @@ class Reflector:
 
     async def _probe(self) -> None:
         """A short watch that ends at its first bookmark. Errors are ignored: the store's version
-        shows whether it helped."""
+        shows whether it helped. One that begins during the first list ends if that list fails:
+        what it has shown by then is lost."""
+        first_list = self._first_list
 
         def take(decoded: Decoded) -> bool:
-            self.store.take(decoded)
+            if first_list is None or first_list.is_stored:
+                self.store.take(decoded)
+            elif first_list is self._first_list:
+                first_list.events.append(decoded)
+            else:
+                return False
             return bool(decoded.key)  # a bookmark has no key
 
         with contextlib.suppress(UnansweredError, WatchRefusedError, WatchError):
@@ -295,7 +327,7 @@ class Reflector:
     ) -> None:
         """Watches from the store's version on, until ``take`` returns False or the server ends the
         watch. ``opened`` is called when the server accepts it."""
-        since = self.store.version
+        since = self._first_list.version if self._first_list is not None else self.store.version
         params: dict[str, str | int] = {
             **self._selection(),
             "watch": "1",
