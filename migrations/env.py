@@ -7,7 +7,7 @@ from alembic import context
 from sqlalchemy import Connection, create_engine, text
 
 from eventsched.eventlog.addresses import sqlalchemy_url
-from eventsched.eventlog.schema import revisions
+from eventsched.eventlog.schema import migrations, revisions
 from eventsched.eventlog.schema.log_tables import SCHEMA, is_included, metadata
 
 
@@ -27,6 +27,7 @@ def _run(connection: Connection) -> None:
         compare_type=True,
     )
     context.run_migrations()
+    migrations.state_served(connection)
 
 
 open_connection = context.config.attributes.get("connection")

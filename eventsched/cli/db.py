@@ -17,7 +17,7 @@ from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.postgres import grants
 from eventsched.eventlog.postgres.reader import database_engine
-from eventsched.eventlog.schema import migrations
+from eventsched.eventlog.schema import migration_files, migrations
 
 ROLES = {"reader": database.READER, "writer": database.WRITER}
 
@@ -51,7 +51,22 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="create no roles: the connecting user owns everything",
     )
-    upgrade.set_defaults(run=_upgrade)
+    steps = upgrade.add_mutually_exclusive_group()
+    steps.add_argument(
+        "--pre",
+        dest="step",
+        action="store_const",
+        const=migration_files.PRE,
+        help="only what this version needs to run; refused while replicas run that it would end",
+    )
+    steps.add_argument(
+        "--post",
+        dest="step",
+        action="store_const",
+        const=migration_files.POST,
+        help="the rest, once all replicas have this version; there is no way back from it",
+    )
+    upgrade.set_defaults(run=_upgrade, step="")
     stop = actions.add_parser("stop", help="stop an embedded server that no process uses")
     stop.set_defaults(run=_stop)
     granted = actions.add_parser(
@@ -97,8 +112,7 @@ def _upgrade(options: argparse.Namespace) -> int:
     address, folder = database_of(options)
     if folder is None or address is not None:
         with database.writer_address(address, folder) as url:
-            before = _revision(url)
-            migrations.upgrade(url, one_user=options.one_user)
+            before = migrations.upgrade(url, one_user=options.one_user, step=options.step)
             _print_upgrade(shown(url), before, _revision(url))
         return 0
     if options.one_user:
@@ -152,6 +166,11 @@ def _is_there(folder: Path) -> bool:
 
 def _print_upgrade(where: str, before: str | None, after: str | None) -> None:
     change = f"is at {after} already" if before == after else f"{before or 'empty'} → {after}"
+    if after is not None and after not in migration_files.revisions():
+        change = f"{after} is newer than this version ({migrations.newest()}), and serves it"
+    elif after is not None and after < migrations.newest():
+        rest = "`eventsched db upgrade --post` does the rest, once all replicas have this version"
+        change = f"{change}; {rest}"
     print(f"{where}: schema {change}")
 
 

@@ -27,7 +27,7 @@ from eventsched.history.verify.verified_checkpoints import (
     read_checkpoints,
     read_public_key,
 )
-from eventsched.history.verify.verified_log import NoLogError
+from eventsched.history.verify.verified_log import LaterVersionError, NoLogError
 from eventsched.history.verify.verified_problems import MOST_PROBLEMS
 from eventsched.history.verify.verified_schema import differences
 from eventsched.process.exit_codes import DIFFERS
@@ -73,12 +73,16 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Verifies and prints what was found."""
     schema: list[str] = []
-    if options.file is not None:
-        results = _of_file(options)
-    elif options.from_archive is not None:
-        results, schema = _of_archive(options)
-    else:
-        results, schema = _of_database(options)
+    try:
+        if options.file is not None:
+            results = _of_file(options)
+        elif options.from_archive is not None:
+            results, schema = _of_archive(options)
+        else:
+            results, schema = _of_database(options)
+    except LaterVersionError as newer:
+        where = f"position {newer.position} of the log"
+        raise InputError(where, newer.problem, "use that version or a later one") from newer
     if options.output == "json":
         print(json.dumps(_as_json(results, schema)))
     else:

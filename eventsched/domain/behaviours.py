@@ -5,14 +5,19 @@ same records has a number here. ``StreamStarted`` and ``TermBegan`` list the num
 state holds them, and the code checks ``Behaviour.X in state.flags``. So a log that was written
 without a behaviour replays without it.
 
-To add one: the next number, a name, a sentence about what is different without it, and a line in
-docs/log-format.md. Numbers are never reused.
+To add one: the next number, a name, a sentence about what is different without it, a line in
+docs/log-format.md, and its migration in ``SWITCHED_ON_BY``. Numbers are never reused.
+
+A replica of an earlier version does not know the number, and could not follow the log. So on a
+database a behaviour is off until ``eventsched db upgrade --post``, after which no earlier version
+runs. The same holds for a new kind of record, or a new field: it is written only under a new
+number.
 """
 
 from collections.abc import Iterable
 from enum import IntEnum
 
-from eventsched.domain.errors import InputError
+from eventsched.domain.errors import NewerLogError
 
 
 class Behaviour(IntEnum):
@@ -60,17 +65,21 @@ class Behaviour(IntEnum):
 
 
 CURRENT: tuple[int, ...] = tuple(Behaviour)
-"""The behaviours of new streams and terms."""
+"""The behaviours of this version, in force in new streams without a database."""
+
+SWITCHED_ON_BY: dict[Behaviour, str] = {}
+"""The migration of step POST from which on a behaviour is in force, for those after the ninth. If a
+version has no such migration of its own, it needs one that does nothing else."""
+
+
+def allowed(schema: str) -> tuple[int, ...]:
+    """The behaviours that may be in force on a database whose schema has this revision."""
+    return tuple(each for each in CURRENT if SWITCHED_ON_BY.get(Behaviour(each), "") <= schema)
 
 
 def require_known(flags: Iterable[int], source: str) -> None:
-    """Raises InputError for flags of a newer version, whose behaviour this version does not
+    """Raises NewerLogError for flags of a newer version, whose behaviour this version does not
     have."""
     unknown = sorted(set(flags) - set(CURRENT))
     if unknown:
-        listed = ", ".join(map(str, unknown))
-        raise InputError(
-            source,
-            f"was written by a newer version: this one does not know its flags {listed}",
-            "use that version or a later one",
-        )
+        raise NewerLogError(source, f"its flags {', '.join(map(str, unknown))}")

@@ -20,6 +20,17 @@ class InputError(ValueError):
         return InputError(f"{outer}: {self.where}", self.problem, self.remedy)
 
 
+class NewerLogError(InputError):
+    """A log has what only a later version can read. ``what`` that is, and ``where``."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(
+            where,
+            f"was written by a newer version: this one does not know {what}",
+            "use that version or a later one",
+        )
+
+
 class UnavailableError(Exception):
     """Something outside that is needed is unavailable (exit code 3). ``where`` names it, ``remedy``
     says what the user can do."""

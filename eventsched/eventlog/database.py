@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
-from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.domain.errors import InputError
 from eventsched.eventlog.addresses import libpq_url, rendered, sqlalchemy_url
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.postgres import reader
@@ -91,11 +91,10 @@ def _require_one(database: str | None, data_dir: Path | None) -> None:
 
 def _migrate_embedded(postgres: EmbeddedPostgres) -> None:
     address = postgres.superuser_url
-    try:
-        with reader.database_engine(address).connect() as connection:
-            migrations.check(connection, address)
-    except UnavailableError:
-        migrations.upgrade(address)  # raises if the schema is newer
+    with reader.database_engine(address).connect() as connection:
+        is_newest = migrations.is_newest(connection)
+    if not is_newest:
+        migrations.upgrade(address)  # raises if the schema is newer and does not serve this version
     # Checked at every start: a process may be killed between the upgrade and this statement.
     locked_out = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND NOT rolcanlogin"
     for (role,) in postgres.execute(locked_out):

@@ -23,7 +23,8 @@ from eventsched.process.kubernetes import Kube, Reconfigured
 from eventsched.process.reload_check import needing_restart, needs_term
 from eventsched.process.service_plan import ServiceOptions, kept_annotations
 from eventsched.process_log import output
-from eventsched.runtime.live.replica import Reload, Replica, ReplicaPlan
+from eventsched.runtime.live.replica import Replica
+from eventsched.runtime.live.replica_plan import Reload, ReplicaPlan
 from eventsched.web.reload_metrics import ReloadMetrics
 
 POLL_PERIOD = 2.0

@@ -99,6 +99,8 @@ class LiveStatus:
         replica = self.replica
         if replica is None:
             return ""
+        if replica.refusal:
+            return replica.refusal
         if replica.driver is not None:
             return "" if replica.driver.leader.leading else "a term has begun; it does not lead yet"
         if replica.follower is not None and not replica.follower.caught_up:

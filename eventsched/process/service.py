@@ -49,7 +49,8 @@ from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.ports import Election, NoElection
-from eventsched.runtime.live.replica import Replica, ReplicaPlan
+from eventsched.runtime.live.replica import Replica
+from eventsched.runtime.live.replica_plan import ReplicaPlan
 from eventsched.runtime.live.request_source import StimulusReceiver
 from eventsched.runtime.live.sample_source import sample
 from eventsched.web import extender_paths, pages

@@ -24,7 +24,7 @@ from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.checkpoint_signing import Checkpointer, CheckpointObserver
 from eventsched.runtime.live.log_housekeeping import Retention
 from eventsched.runtime.live.ports import Election
-from eventsched.runtime.live.replica import ReplicaPlan
+from eventsched.runtime.live.replica_plan import ReplicaPlan
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED
 from eventsched.scheduling.config.checking import check
 from eventsched.scheduling.config.completion import completed
@@ -102,8 +102,8 @@ class PublishedCheckpoints:
 def plan_of(
     job: ServiceOptions, identity: str, checkpoints: CheckpointObserver | None = None
 ) -> ReplicaPlan:
-    """What all terms of the replica called ``identity`` have in common. ``checkpoints`` receives
-    those that are signed."""
+    """What all terms of the replica called ``identity`` have in common, with all behaviours of this
+    version. ``checkpoints`` receives those that are signed."""
     assembly, settings = job.assembly, job.settings
     annotations = kept_annotations(job)
     opening = StreamStarted(
@@ -126,8 +126,9 @@ def plan_of(
         snapshot_every=settings.snapshot.records,
         linger=LINGER if job.serves else 0,
     )
+    levels = detail_levels(settings.detail)
     return ReplicaPlan(
-        partial(assembly.engine, detail_levels=detail_levels(settings.detail)),
+        partial(assembly.engine, detail_levels=levels),
         opening,
         job.address,
         settings.stream,
@@ -139,6 +140,7 @@ def plan_of(
             needs_archive=settings.retention.require_archive,
         ),
         checkpointer=checkpointer_of(settings, checkpoints),
+        engine_as_of=lambda flags: partial(assembly.as_of(flags).engine, detail_levels=levels),
     )
 
 

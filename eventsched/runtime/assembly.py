@@ -8,10 +8,10 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -50,7 +50,7 @@ class Assembly:
     """The parts of an engine: ``profiles`` by schedulerName, their configuration, digests of the
     configuration (``digest``) and of each plugin's source (``sources``), the configuration's
     ``text`` ("" for the default one), warnings for the user, and the ``files`` of plugins, by
-    name."""
+    name. ``make_again`` is for ``as_of``."""
 
     configuration: Configuration
     profiles: dict[str, Profile]
@@ -59,6 +59,7 @@ class Assembly:
     text: str
     warnings: tuple[str, ...]
     files: dict[str, str] = field(default_factory=dict)
+    make_again: "Callable[[Collection[int]], Assembly] | None" = None
 
     @property
     def annotations(self) -> tuple[str, ...]:
@@ -90,6 +91,14 @@ class Assembly:
             if (node := getattr(plugin, "names_node", ""))
         }
         return [(plugin, node) for plugin, node in named if node not in nodes]
+
+    def as_of(self, flags: Collection[int]) -> "Assembly":
+        """The same with new plugins that decide as they did with these behaviours, if an assembly
+        function has made this."""
+        if self.make_again is None:
+            return self
+        again = self.make_again(flags)
+        return replace(again, warnings=self.warnings)
 
     def engine(
         self, *, with_detail: bool = True, detail_levels: DetailLevels | None = None
@@ -181,7 +190,8 @@ def assemble_loaded(
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
     files = {name: _file(known[name]) for name in sources}
     warnings = (*loaded.warnings, *resolution.misspelt(loaded.profiles, known), *unread)
-    return Assembly(loaded, profiles, sources, digest, text, warnings, files)
+    make_again = partial(assemble_loaded, loaded, source, known, text, guard)
+    return Assembly(loaded, profiles, sources, digest, text, warnings, files, make_again)
 
 
 def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:

@@ -165,7 +165,9 @@ def drop(maintenance: str) -> None:
         admin.execute("DROP DATABASE eventsched WITH (FORCE)")
 
 
-@pytest.mark.parametrize("name", ["upgrade-and-roll-back.md", "rotate-credentials.md"])
+@pytest.mark.parametrize(
+    "name", ["upgrade-and-roll-back.md", "upgrade-from-0.1.md", "rotate-credentials.md"]
+)
 def test_commands_for_the_api_server(
     plane: ControlPlane, kubectl: Path, tmp_path: Path, name: str
 ) -> None:
@@ -187,7 +189,9 @@ def test_commands_for_the_api_server(
             path=(kubectl,),
             before=lambda command: command.startswith("kubectl") and not waits_for_pods(command),
         )
-        assert page.run() == {"upgrade-and-roll-back.md": 6, "rotate-credentials.md": 2}[name]
+        assert page.run() == {
+            "upgrade-and-roll-back.md": 2, "upgrade-from-0.1.md": 6, "rotate-credentials.md": 2
+        }[name]  # fmt: skip
         secret = plane.admin.get("Secret", "eventsched-database", "eventsched")
         template = plane.admin.get("apps/v1/Deployment", "eventsched", "eventsched")["spec"]
         if name == "rotate-credentials.md":

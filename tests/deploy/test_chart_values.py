@@ -173,7 +173,7 @@ def test_a_secret_with_other_keys() -> None:
     ]
     assert "initContainers" not in pod_spec(templated(database={"migration": "none"}))
     (migration,) = pod_spec(templated(database={"migration": "one-user"}))["initContainers"]
-    assert migration["args"] == ["db", "upgrade", "--one-user"]
+    assert migration["args"] == ["db", "upgrade", "--pre", "--one-user"]
 
 
 def test_a_cluster_of_cloudnativepg() -> None:
@@ -196,7 +196,7 @@ def test_a_cluster_of_cloudnativepg() -> None:
     assert volume["secret"]["secretName"] == secret
     assert volume["secret"]["items"] == [{"key": "uri", "path": "url"}]
     (migration,) = spec["initContainers"]
-    assert migration["args"] == ["db", "upgrade", "--one-user"]
+    assert migration["args"] == ["db", "upgrade", "--pre", "--one-user"]
     assert migration["env"][0]["valueFrom"]["secretKeyRef"] == {"name": secret, "key": "uri"}
     single = templated(database={"cloudNativePG": {"enabled": True, "instances": 1}})
     assert "postgresql" not in the(single, "Cluster")["spec"]

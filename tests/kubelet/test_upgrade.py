@@ -141,9 +141,9 @@ def test_the_how_tos_of_an_upgrade_the_way_back_and_a_dump(
     with _released(cluster, secret, tmp_path), arrivals:
         pages = Pages(cluster, postgres, secret, tmp_path)
         arrivals.wait_placed(2)
-        pages.run("upgrade-and-roll-back.md", "", arrivals)
+        pages.run("upgrade-from-0.1.md", "", arrivals)
         arrivals.wait_placed_after(time.time())
-        pages.run("upgrade-and-roll-back.md", "## Roll back", arrivals)
+        pages.run("upgrade-from-0.1.md", "## Roll back", arrivals)
         arrivals.wait_placed_after(time.time())
         pages.run("back-up-and-restore.md", "## Base backup and WAL", arrivals)
         arrivals.finish()

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from eventsched.domain.errors import UnavailableError
-from eventsched.runtime.live.database_size import measure_size
+from eventsched.runtime.live.database_client import measure_size
 from eventsched.runtime.live.worker import Worker
 from tests.live.stage import until
 

@@ -49,7 +49,7 @@ def live(silence: float = 1.0) -> WatchProgress:
 def replica(**parts: Any) -> Any:
     """A replica with these parts, following at the beginning of a stream."""
     fresh: dict[str, Any] = {
-        "driver": None, "database": None, "follower": None, "counts": Counter(),
+        "refusal": "", "driver": None, "database": None, "follower": None, "counts": Counter(),
         "followed_stream": FollowedStream(lambda: engine_of(), "s"),
     }  # fmt: skip
     return SimpleNamespace(**{**fresh, **parts})

@@ -14,7 +14,8 @@ from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.ports import NoObserver
-from eventsched.runtime.live.replica import Replica, ReplicaPlan
+from eventsched.runtime.live.replica import Replica
+from eventsched.runtime.live.replica_plan import ReplicaPlan
 from eventsched.scheduling.engine import Engine
 from tests.builders import engine_of
 from tests.faults.cluster import OPENING

@@ -54,7 +54,7 @@ def test_the_schemas_revision(sound: Databases) -> None:
     assert found(url, check) == [("refuse", f"the schema's revision is 0009, not {newest}")]
     migrations.upgrade(url)
     assert found(url, check) == []
-    run(url, "UPDATE eventsched_log.migration SET version_num = '9999'")
+    run(url, "UPDATE eventsched_log.migration SET version_num = '9999', serves = '9999'")
     problem = f"the schema's revision 9999 is newer than this version knows ({newest})"
     assert found(url, check) == [("refuse", problem)]
     unchecked = diagnose(read_facts(url)).unchecked

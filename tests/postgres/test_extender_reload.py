@@ -19,7 +19,7 @@ from eventsched.domain.records.stimuli import SERVES
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.process.extender_server_requests import Inquiries
 from eventsched.runtime.live import replica as replica_module
-from eventsched.runtime.live.replica import Reload
+from eventsched.runtime.live.replica_plan import Reload
 from tests.builders import PROFILE, make_pod
 from tests.faults.cluster import OPENING
 from tests.live.stage import until

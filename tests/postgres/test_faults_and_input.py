@@ -137,7 +137,7 @@ def nothing(url: str) -> None:
 
 @pytest.mark.parametrize("command", [SIMULATE, *READING])
 def test_a_newer_schema(command: tuple[str, ...], log: str, says: Says) -> None:
-    execute(log, "UPDATE eventsched_log.migration SET version_num = '9999'")
+    execute(log, "UPDATE eventsched_log.migration SET version_num = '9999', serves = '9999'")
     with unchanged(log):
         line = says(3, *command, "--database", log)
     assert "its schema 9999 is newer than this version of eventsched knows" in line
@@ -163,7 +163,7 @@ def test_a_folder_of_another_schema(version: str | None, place: Path, says: Says
     assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
     with EmbeddedPostgres(place / "data").open() as postgres:
         address = postgres.superuser_url
-        change = f"UPDATE eventsched_log.migration SET version_num = '{version}'"
+        change = f"UPDATE eventsched_log.migration SET version_num = '{version}', serves = '9'"
         execute(address, change if version else "DELETE FROM eventsched_log.migration")
         with unchanged(address):
             for command in (SIMULATE, *READING):

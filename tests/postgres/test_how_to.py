@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.builders import make_pod
 from tests.databases import ROOT, complete_programs, embedded_programs
 from tests.live.stage import pods
 from tests.live.stage import until as until_async
+from tests.next_version import NextVersion
 from tests.pages import Page
 from tests.postgres.passwords import guarded, secured
 from tests.postgres.replicas import Scene, play
@@ -170,12 +172,38 @@ def test_back_up_and_restore(place: Path, shared: Path, all_programs: Path, tmp_
 
 
 def test_upgrade_and_roll_back(place: Path, newest: Path, tmp_path: Path) -> None:
-    """From version 0.1, without the commands for the cluster."""
+    """To the version after this one, without the commands for the cluster."""
+    later = NextVersion(tmp_path / "next")
+    with own_database(place, newest) as database:
+
+        def before(command: str) -> bool:
+            if command.startswith("eventsched verify"):
+                later.describe_schema(database.url("postgres"))
+            return not command.startswith("kubectl")
+
+        page = Page(
+            "how-to/upgrade-and-roll-back.md",
+            tmp_path,
+            {
+                "DATABASE_URL": database.url("postgres"),
+                **dict.fromkeys(("IMAGE", "OLD_IMAGE"), "x"),
+            },
+            programs={
+                "eventsched": f'PYTHONPATH={later.folder} exec {sys.executable} -m eventsched "$@"',
+            },
+            path=(newest,),
+            before=before,
+        )
+        assert page.run() == 3
+
+
+def test_upgrade_from_0_1(place: Path, newest: Path, tmp_path: Path) -> None:
+    """Without the commands for the cluster."""
     server = EmbeddedPostgres(place / "data", binaries=newest, settings={"fsync": "off"})
     with server.open(writer=True) as postgres:
         releases.restore(postgres.superuser_url)
         page = Page(
-            "how-to/upgrade-and-roll-back.md",
+            "how-to/upgrade-from-0.1.md",
             tmp_path,
             {
                 "DATABASE_URL": postgres.superuser_url,
@@ -200,7 +228,7 @@ def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> N
         address = database.url("postgres")
         environment = {"DATABASE_URL": address, "OWNER_URL": address, "ARCHIVE": str(tmp_path)}
         page = Page("how-to/keep-the-database-small.md", tmp_path, environment, path=(newest,))
-        assert page.run() == 5
+        assert page.run() == 4
         with psycopg.connect(database.url("postgres")) as connection:
             row = connection.execute("SHOW eventsched.partition_records").fetchone()
         assert row == ("1048576",)

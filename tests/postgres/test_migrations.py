@@ -226,7 +226,9 @@ def test_a_database_without_the_schema(empty: str) -> None:
 def test_a_newer_schema(database: str) -> None:
     """It is neither used nor touched."""
     with psycopg.connect(database) as connection:
-        connection.execute("UPDATE eventsched_log.migration SET version_num = '9999'")
+        connection.execute(
+            "UPDATE eventsched_log.migration SET version_num = '9999', serves = '9999'"
+        )
     told = problem(database)
     assert "schema 9999 is newer" in told.problem
     assert told.remedy == "install the version of eventsched that made it, or a newer one"
@@ -261,8 +263,8 @@ def test_only_migrating_imports_alembic(database: str) -> None:
 
 def test_an_older_schema(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a later version will find it."""
-    later = [*migration_files.revisions(), "9998"]
-    monkeypatch.setattr(migration_files, "revisions", lambda: later)
+    later = (*migration_files.migrations(), migration_files.MigrationFile("9998", ""))
+    monkeypatch.setattr(migration_files, "migrations", lambda: later)
     told = problem(database)
     assert told.problem == f"has schema {NEWEST}, not 9998"
     assert told.remedy == "run `eventsched db upgrade`"

@@ -21,7 +21,7 @@ from eventsched.history.replay import stream_replay
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.live import replica as replica_module
-from eventsched.runtime.live.replica import Reload
+from eventsched.runtime.live.replica_plan import Reload
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import Status
 from tests.builders import engine_of

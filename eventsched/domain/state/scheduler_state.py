@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain import records
-from eventsched.domain.behaviours import Behaviour
+from eventsched.domain.behaviours import Behaviour, require_known
 from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
 from eventsched.domain.records import Outcome, Record
@@ -134,7 +134,9 @@ class SchedulerState(PodPlaces):
             self.overruns.clear()
 
     def _adopt_settings(self, source: records.StreamStarted | records.TermBegan) -> None:
-        """Puts the configuration and flags of a stream or term in force."""
+        """Puts the configuration and flags of a stream or term in force. Raises NewerLogError for
+        unknown flags."""
+        require_known(source.flags, f"position {self.position} of the log")
         bounded = Behaviour.BOUNDS_MEMORY in self.flags
         self.in_force, self.serves, self.flags = in_force(source), serves(source), source.flags
         self.work_budget = work_budget(source)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventsched.domain.behaviours import Behaviour
+from eventsched.domain.behaviours import Behaviour, require_known
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject, NodeResourceTopology
 from eventsched.domain.records import (
@@ -201,8 +201,9 @@ def encode(state: "SchedulerState") -> bytes:
 
 def restore(state: "SchedulerState", body: bytes) -> None:
     """Fills an empty state. Raises msgspec.ValidationError or DecodeError for bytes that are not a
-    snapshot."""
+    snapshot, and NewerLogError for one of a newer version."""
     snapshot = _decoder.decode(body)
+    require_known(snapshot.flags, f"the snapshot at position {snapshot.position}")
     _restore_nodes(state, snapshot)
     for registered in snapshot.registry:
         state.registry.put(registered)

@@ -10,6 +10,7 @@ from psycopg import sql
 
 from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
+from eventsched.eventlog.schema.migrations import StoredVersion
 
 CLOCK_READINGS = 5
 """Comparisons of the two clocks; the one with the shortest round trip counts."""
@@ -58,7 +59,9 @@ WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS
 AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND backend_type = 'client backend'
 ORDER BY xact_start LIMIT 20
 """
-_REVISION = "SELECT version_num FROM eventsched_log.migration"
+_REVISION = """
+SELECT version_num, coalesce(to_jsonb(m) ->> 'serves', '') FROM eventsched_log.migration m
+"""
 _READABLE = """
 SELECT EXISTS (SELECT FROM pg_class WHERE relnamespace = n.oid AND relname = 'migration'),
        coalesce((SELECT bool_and(has_table_privilege(c.oid, 'SELECT')) FROM pg_class c
@@ -246,7 +249,7 @@ class Privilege(NamedTuple):
 
 
 class SchemaFacts(NamedTuple):
-    """The log and its schema, if it has this version's revision. ``triggers``: whether a trigger is
+    """The log and its schema, if this version runs on it. ``triggers``: whether a trigger is
     enabled ('A': always), by ``table.trigger``."""
 
     ends: list[StreamEnd]
@@ -260,12 +263,12 @@ class SchemaFacts(NamedTuple):
 
 
 class DatabaseFacts(NamedTuple):
-    """Everything. ``revision`` is the schema's, None without a schema. ``schema`` is None if the
-    revision is not this version's, or this user may not read the log."""
+    """Everything. ``version`` is the schema's, None without a schema. ``schema`` is None if this
+    version does not run on it, or this user may not read the log."""
 
     server: ServerFacts
     is_readable: bool
-    revision: str | None
+    version: StoredVersion | None
     schema: SchemaFacts | None
 
 
@@ -278,12 +281,12 @@ def read_facts(address: str) -> DatabaseFacts:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             server = _server(connection, offset, error)
             [(has_schema, is_readable)] = _rows(connection, _READABLE) or [(False, True)]
-            revision = schema = None
+            version = schema = None
             if has_schema and is_readable:
-                revision = next((str(row[0]) for row in _rows(connection, _REVISION)), None)
-            if revision == migrations.newest():
+                version = next((StoredVersion(*row) for row in _rows(connection, _REVISION)), None)
+            if version is not None and version.runs_us:
                 schema = _schema(connection)
-            return DatabaseFacts(server, is_readable, revision, schema)
+            return DatabaseFacts(server, is_readable, version, schema)
         except psycopg.OperationalError as problem:
             message = str(problem).strip().splitlines()[0]
             raise migrations.unreachable(address, message) from problem

@@ -22,18 +22,25 @@ APPEND_ONLY = tuple(
 
 def revision(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
     """The schema's revision against this version's."""
-    current, expected = facts.revision, migrations.newest()
-    if current == expected:
-        return
+    stored, newest = facts.version, migrations.newest()
     why = "a scheduler of this version does not start on it"
-    if current is not None and current not in migration_files.revisions():
-        problem = f"the schema's revision {current} is newer than this version knows ({expected})"
-        yield refuse(problem, why, "install the version of eventsched that made it, or a newer one")
-        return
-    problem = "there is no eventsched schema"
-    if current is not None:
-        problem = f"the schema's revision is {current}, not {expected}"
-    yield refuse(problem, why, "eventsched db upgrade")
+    if stored is None:
+        yield refuse("there is no eventsched schema", why, "eventsched db upgrade")
+    elif stored.revision not in migration_files.revisions():
+        if not stored.runs_us:
+            problem = f"the schema's revision {stored.revision} is newer than this version knows"
+            remedy = "install the version of eventsched that made it, or a newer one"
+            yield refuse(f"{problem} ({newest})", why, remedy)
+    elif not stored.runs_us:
+        problem = f"the schema's revision is {stored.revision}, not {migration_files.needed()}"
+        yield refuse(problem, why, "eventsched db upgrade")
+    elif stored.revision != newest:
+        yield warn(
+            f"the schema's revision is {stored.revision}, not {newest}",
+            "the upgrade is not complete: behaviours of this version that an older one does not "
+            "have are off",
+            "eventsched db upgrade --post, once all replicas have this version",
+        )
 
 
 def head(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:

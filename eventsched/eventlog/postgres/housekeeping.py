@@ -31,6 +31,13 @@ SELECT extract(epoch FROM b.written_at) FROM eventsched_log.stream s CROSS JOIN 
 """
 
 
+def current_schema(where: Address) -> str:
+    """The schema's revision. Raises UnavailableError; DatabaseRefusedError if this version does not
+    run on it."""
+    with for_login(where) as address:
+        return migrations.require(address)
+
+
 def make_partitions(where: Address, stream: str) -> int:
     """Makes a stream's next partition once the last one is half full. Returns the number of
     positions after the head for which there are partitions. Blocks until done; no append waits.

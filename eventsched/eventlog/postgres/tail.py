@@ -83,6 +83,8 @@ class Tail:
         self._number: int | None = None
         self.last_seen: StreamHead | None = None
         """The stream's end at the last query; None until the stream exists."""
+        self.schema = ""
+        """The schema's revision when the connection was opened; "" before the first one."""
 
     def snapshot(self, before: int = 2**63 - 1) -> StoredSnapshot | None:
         """The newest snapshot of a position less than ``before`` whose hash is that of the batch
@@ -189,7 +191,7 @@ class Tail:
 
     def _connect(self) -> psycopg.Connection:
         with for_login(self._address) as address:
-            migrations.require(address)
-            connection = connect(address, f"eventsched follows {self._stream}")
+            self.schema = migrations.require(address)
+            connection = connect(address, migrations.replica_session(self._stream))
         connection.execute("SET default_transaction_read_only = on")
         return connection

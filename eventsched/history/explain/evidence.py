@@ -14,6 +14,7 @@ from uuid import UUID
 import msgspec
 
 from eventsched.domain import records
+from eventsched.domain.behaviours import require_known
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredLog, StoredRecord
@@ -22,7 +23,10 @@ from eventsched.history.explain.record_text import concerns, pod_of
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
-_READ_FIRST = frozenset({"NodeAdded", "VerdictDefined", "ScoringDefined", "PodAdded", "PodDecided"})
+_READ_FIRST = frozenset({
+    "StreamStarted", "TermBegan", "NodeAdded", "VerdictDefined", "ScoringDefined", "PodAdded",
+    "PodDecided",
+})  # fmt: skip
 _DEFINITIONS = ("NodeAdded", "VerdictDefined", "ScoringDefined", "SamplesTaken")
 """Kinds of records that say what numbers in other records mean."""
 LOOKED_BACK = 20
@@ -101,7 +105,8 @@ def uid_key(uid: str) -> str:
 
 
 class ScannedEvidence:
-    """The evidence of any log, read once from its beginning to its present end."""
+    """The evidence of any log, read once from its beginning to its present end. Raises
+    NewerLogError for a log of a newer version."""
 
     def __init__(self, log: StoredLog, stream: str) -> None:
         self._log = log
@@ -122,6 +127,8 @@ class ScannedEvidence:
 
     def _take(self, position: int, record: AnyRecord) -> None:
         match record:
+            case records.StreamStarted() | records.TermBegan():
+                require_known(record.flags, f"position {position} of the log")
             case records.NodeAdded():
                 row = self._rows if record.row < 0 else record.row
                 self._rows = max(self._rows, row + 1)

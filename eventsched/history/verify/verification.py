@@ -16,7 +16,7 @@ from typing import Any
 
 import psycopg
 
-from eventsched.history.verify import verified_database
+from eventsched.history.verify import verified_database, verified_log
 from eventsched.history.verify.tables.verified_pods import KINDS, PodNowCheck
 from eventsched.history.verify.tables.verified_rows import RowCheck
 from eventsched.history.verify.tables.verified_typed_rows import TypedRowCheck
@@ -306,6 +306,8 @@ class _Verification:
                 kind = record["kind"]
                 if not (type(at) is type(cause) is type(version) is int and type(kind) is str):
                     raise TypeError("time, cause and version are integers, kind is text")
+                if kind in _BEGINNINGS:
+                    verified_log.require_known(position, record.get("flags", ()))
                 if (
                     at < self._now
                     or cause not in (self._step, position)
@@ -323,6 +325,10 @@ class _Verification:
                     self._judge(position, at, record, vectors)
             except _MISSHAPEN as problem:
                 self._report(position, f"the record is not of its shape: {problem!r}")
+            except verified_log.LaterVersionError as problem:
+                if not (self.result.problems or self._in_batch):
+                    raise
+                self._report(position, problem.problem)
         for seq in vectors:
             self._report(seq, "a detail row, but there is no decision at its position")
         if self._rows is not None and self._typed_rows is not None:
@@ -371,6 +377,7 @@ class _Verification:
             self._report(position, problem)
 
 
+_BEGINNINGS = frozenset(("StreamStarted", "TermBegan"))
 _OF_PODS = frozenset(("PodAdded", "PodUpdated", "PodDeleted"))
 _JUDGED = _OF_PODS | frozenset(
     ("PodDecided", "NodeAdded", "NodeDeleted", "VerdictDefined", "ScoringDefined",

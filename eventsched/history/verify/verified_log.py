@@ -5,7 +5,7 @@ Written from docs/log-format.md. Imports nothing of the scheduler: the code that
 not share mistakes with the code that wrote it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 
@@ -73,6 +73,29 @@ class DamagedError(Exception):
 
 class NoLogError(DamagedError):
     """A file is not an exported log, or has a later format."""
+
+
+NEWEST_FLAG = 9
+"""The newest behaviour that this version of docs/log-format.md describes."""
+
+
+class LaterVersionError(Exception):
+    """A log names behaviours of a later version at a ``position``: what follows from its records is
+    not known."""
+
+    def __init__(self, position: int, flags: Iterable[int]) -> None:
+        self.position = position
+        listed = ", ".join(map(str, flags))
+        self.problem = f"was written by a newer version: this one does not know its flags {listed}"
+        super().__init__(self.problem)
+
+
+def require_known(position: int, flags: Iterable[int]) -> None:
+    """Raises LaterVersionError for flags of a later version, and TypeError for a flag that is
+    not a number."""
+    newer = sorted(flag for flag in flags if flag > NEWEST_FLAG)
+    if newer:
+        raise LaterVersionError(position, newer)
 
 
 class Tables(Protocol):

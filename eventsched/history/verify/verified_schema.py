@@ -146,7 +146,10 @@ def differences(connection: psycopg.Connection[Any]) -> list[str]:
     revision = row[0] if row else ""
     known = expected()
     if revision != known["revision"]:
-        return [f"the database is at revision {revision}, expected {known['revision']}"]
+        return [
+            f"the database is at revision {revision}, expected {known['revision']}; only the "
+            "version of that revision can compare it"
+        ]
     return list(_compared(facts(connection), known["facts"], major(connection)))
 
 

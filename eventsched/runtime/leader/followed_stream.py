@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from eventsched.domain.errors import NewerLogError
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog import chain
 from eventsched.eventlog.chain import Head
@@ -74,9 +75,14 @@ class FollowedStream:
 
     def load_snapshot(self, snapshot: StoredSnapshot) -> "StreamState | None":
         """Loads a snapshot, for ``begin``; None if it cannot be used. May run in another thread:
-        for a large cluster this takes seconds."""
+        for a large cluster this takes seconds. Raises NewerLogError."""
         stream_state = StreamState(self._make_engine(), self.stream)
         return stream_state if stream_state.restore(snapshot) else None
+
+    def decide_with(self, make_engine: Callable[[], Engine]) -> None:
+        """Uses other engines. Call before anything is followed."""
+        self._make_engine = make_engine
+        self.stream_state = StreamState(make_engine(), self.stream)
 
     def begin(self, stream_state: "StreamState") -> None:
         """Begins with a loaded snapshot. Call before anything is followed."""
@@ -195,7 +201,8 @@ class StreamState:
 
     def restore(self, snapshot: StoredSnapshot) -> bool:
         """Loads a snapshot, which may be compressed (zlib), into a new state. False if it has
-        another format or its digest does not match; the state must not be used then."""
+        another format or its digest does not match; the state must not be used then. Raises
+        NewerLogError for one of a newer version."""
         if not is_readable(snapshot.version):
             return False
         try:
@@ -204,6 +211,8 @@ class StreamState:
                 plain = zlib.decompress(plain)
             body = msgspec.json.decode(plain, type=StreamStateSnapshot)
             self.engine.restore(bytes(body.engine), snapshot.position)
+        except NewerLogError:
+            raise
         except _UNUSABLE:
             return False
         self.head, self.loaded_size = Head(snapshot.position, snapshot.hash), len(plain)

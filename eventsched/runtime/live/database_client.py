@@ -4,6 +4,7 @@ import asyncio
 import time
 import zlib
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import psycopg
@@ -38,6 +39,9 @@ from eventsched.runtime.live.ports import TermObserver
 from eventsched.runtime.live.worker import Worker
 
 T = TypeVar("T")
+
+MEASUREMENT_PERIOD = 60.0
+"""Seconds between two measurements of the database's size."""
 
 logger = structlog.get_logger()
 
@@ -136,3 +140,18 @@ class DatabaseClient:
         self._observer.batch_committed(took, batch.count, len(batch.body))
         if self._checkpointer is not None:
             self._checkpointer.committed(batch.head)
+
+
+async def measure_size(
+    measure: Callable[[], int],
+    worker: Worker,
+    database: DatabaseClient,
+    period: float = MEASUREMENT_PERIOD,
+) -> None:
+    """Keeps the size in ``database.size``, until cancelled. Postgres adds up the sizes of files,
+    which takes milliseconds; ``worker`` is the thread that reads the log, so that appends do not
+    wait for it. While the database is unreachable the last size stays; others report that."""
+    while True:
+        with suppress(UnavailableError):
+            database.size = await worker.call(measure)
+        await asyncio.sleep(period)

@@ -2,17 +2,18 @@
 
 The log is read in a thread of its own and applied on the event loop in small steps. If history is
 lost (a failover, a restored backup), the state is dropped and the log is read again from the start.
-A damaged log, or a record of a kind that this version does not know, ends the process.
+A damaged log ends the process. With a log of a newer version it goes on, but never leads.
 """
 
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 
 import msgspec
 import structlog
 
-from eventsched.domain.errors import UnavailableError
+from eventsched.domain.errors import NewerLogError, UnavailableError
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import (
     CorruptLogError,
@@ -37,7 +38,15 @@ class Follower:
     """Feeds one ``FollowedStream``. ``caught_up`` says whether it had everything at the last poll.
     ``health`` is the health of the database."""
 
-    def __init__(self, followed_stream: FollowedStream, tail: Tail, worker: Worker) -> None:
+    def __init__(
+        self,
+        followed_stream: FollowedStream,
+        tail: Tail,
+        worker: Worker,
+        on_schema: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """``on_schema`` is called with the schema's revision before anything is followed."""
+        self._on_schema = on_schema
         self.health = DatabaseHealth()
         self.caught_up = False
         self.caught_up_at = 0.0
@@ -50,7 +59,8 @@ class Follower:
         """Time spent on loading the snapshot, reading batches and applying them."""
 
     async def run(self) -> None:
-        """Follows until cancelled. Raises CorruptLogError and DatabaseRefusedError."""
+        """Follows until cancelled. Raises CorruptLogError, NewerLogError and
+        DatabaseRefusedError."""
         while True:
             try:
                 await self._step()
@@ -123,6 +133,8 @@ class Follower:
         while True:
             with self.health.asking():
                 snapshot = await self._worker.call(self._tail.snapshot, before)
+            if before == sys.maxsize:
+                self._on_schema(self._tail.schema)
             if snapshot is None:
                 await self._require_beginning()
                 break
@@ -169,6 +181,8 @@ class Follower:
         head = Head(batch.first + batch.count, batch.hash)
         try:
             self._followed_stream.follow(batch.records, head, batch.mark.encode())
+        except NewerLogError:
+            raise
         except (msgspec.MsgspecError, LookupError, AssertionError, ValueError) as problem:
             # Engine.apply raises these for a record that does not fit. None may be skipped.
             raise CorruptLogError(batch.first, f"does not fit: {problem!r}") from problem

@@ -13,77 +13,37 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from eventsched.domain.errors import UnavailableError
-from eventsched.domain.records import HistoryLost, StreamStarted
+from eventsched.domain.errors import NewerLogError, UnavailableError
+from eventsched.domain.records import HistoryLost
 from eventsched.domain.records.log_entry import LogEntry
-from eventsched.eventlog.address_file import Address
+from eventsched.eventlog.log_errors import DatabaseRefusedError
+from eventsched.eventlog.postgres.housekeeping import current_schema
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
-from eventsched.runtime.leader.limits import Limits
-from eventsched.runtime.live.checkpoint_signing import Checkpointer
-from eventsched.runtime.live.database_client import DatabaseClient
-from eventsched.runtime.live.database_size import measure_size
+from eventsched.runtime.live.database_client import DatabaseClient, measure_size
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
-from eventsched.runtime.live.log_housekeeping import (
-    HousekeepingStatus,
-    Retention,
-    keep_house,
-)
+from eventsched.runtime.live.log_housekeeping import HousekeepingStatus, keep_house
 from eventsched.runtime.live.ports import Cluster, Election, TermObserver
+from eventsched.runtime.live.replica_plan import Reload, ReplicaPlan
 from eventsched.runtime.live.request_source import pass_on_requests
 from eventsched.runtime.live.worker import Worker
-from eventsched.scheduling.engine import Engine
 
-END_GRACE_SECONDS = 5.0
-"""Seconds that requests under way may take after ``end``."""
-DATABASE_PATIENCE_SECONDS = 45.0
-"""Seconds that a leader waits for its database before it gives the lease back."""
-STAND_DOWN_SECONDS = 15.0
-"""Seconds for which it does not run for leader afterwards: as long as a Lease lasts."""
 RELOAD_GRACE_SECONDS = 1.0
 """Seconds that requests under way may take before a reload. The next term repeats the others."""
 _MAX_DEPOSED, _WINDOW = 5, 300.0
 """This many terms ended by another writer within this many seconds are too many."""
 
+_SCHEMA_EVERY = 60.0
+"""Seconds between two looks of a leader at the revision of the schema."""
+
 logger = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class ReplicaPlan:
-    """What all terms of a replica have in common. ``opening`` names the configuration and plugins
-    in force; ``holder`` is the replica's name."""
-
-    make_engine: Callable[[], Engine]
-    opening: StreamStarted
-    address: Address
-    stream: str
-    holder: str
-    limits: Limits = field(default_factory=Limits)
-    retention: Retention = field(default_factory=Retention)
-    grace: float = END_GRACE_SECONDS
-    database_patience: float = DATABASE_PATIENCE_SECONDS
-    stand_down: float = STAND_DOWN_SECONDS
-    checkpointer: Checkpointer | None = None
-    sample: Callable[[Driver], Awaitable[None]] | None = None
-    """Feeds a term's driver the samples that plugins want, until cancelled."""
-
-
-@dataclass(frozen=True)
-class Reload:
-    """Another plan for a replica. ``opening`` and ``make_engine`` may differ, and limits; stream,
-    address and holder are the same."""
-
-    plan: ReplicaPlan
-    on_effective: Callable[[], None] = lambda: None
-    """Called between two terms, when the plan takes effect."""
 
 
 class Replica:
@@ -99,7 +59,7 @@ class Replica:
         now: Callable[[], int],
     ) -> None:
         """``now`` returns µs since 1970 and never goes back."""
-        self.plan = plan
+        self.plan = self._whole_plan = plan
         self.followed_stream = FollowedStream(plan.make_engine, plan.stream)
         self.follower: Follower | None = None
         self.database: DatabaseClient | None = None
@@ -112,6 +72,10 @@ class Replica:
         self._cluster, self._election, self._observer = cluster, election, observer
         self._now = now
         self._ended = asyncio.Event()
+        self.refusal = ""
+        """Why the replica cannot follow the log: it is of a newer version. "" if it can."""
+        self._schema = ""
+        """The revision of the schema, when the replica last began to follow the log."""
         self._reload: Reload | None = None
         self._reloading = asyncio.Event()
         self._keeps_lease = False
@@ -127,9 +91,16 @@ class Replica:
 
     async def run(self) -> None:
         """Runs until ``end``. Raises CorruptLogError, and UnavailableError for a problem that
-        waiting does not fix. Any other exception is a defect."""
+        waiting does not fix. Any other exception is a defect. With a log of a newer version it does
+        nothing more, since the process would only be restarted."""
         while not self._ended.is_set():
-            await self._round()
+            try:
+                await self._round()
+            except NewerLogError as problem:
+                self.refusal = str(problem)
+                logger.error("the log is of a newer version; this replica does not lead",
+                             reason=self.refusal)  # fmt: skip
+                await self._ended.wait()
 
     def end(self) -> None:
         """Stops making attempts. ``run`` returns once the requests under way have their outcome and
@@ -164,7 +135,7 @@ class Replica:
         followed_stream.history_lost = self._history_lost
         reader = Worker("stream reader")
         tail = Tail(self.plan.address, self.plan.stream)
-        follower = self.follower = Follower(followed_stream, tail, reader)
+        follower = self.follower = Follower(followed_stream, tail, reader, self._found_schema)
         reason = ""
         self._election.watch_leader()
         self._keeps_lease = False
@@ -191,7 +162,9 @@ class Replica:
         self._reload = None
         if reload is None:
             return FollowedStream(self.plan.make_engine, self.plan.stream)
-        self.plan = reload.plan
+        self.plan = self._whole_plan = reload.plan
+        if self._schema:
+            self.plan = reload.plan.on_schema(self._schema)
         reload.on_effective()
         successor = None
         if is_handed_over:
@@ -203,6 +176,35 @@ class Replica:
             reads_log=successor is None,
         )
         return successor or FollowedStream(self.plan.make_engine, self.plan.stream)
+
+    def _found_schema(self, revision: str) -> None:
+        """Takes up the behaviours that the database's schema allows, before the log is followed."""
+        self._schema = revision
+        plan = self._whole_plan.on_schema(revision)
+        if plan.opening.flags != self.plan.opening.flags:
+            self.plan = plan
+            self.followed_stream.decide_with(plan.make_engine)
+        waiting = set(self._whole_plan.opening.flags) - set(plan.opening.flags)
+        if waiting:
+            logger.info("behaviours wait for `eventsched db upgrade --post`",
+                        behaviours=sorted(waiting))  # fmt: skip
+
+    async def _follow_schema(self) -> None:
+        """Takes up behaviours that an upgrade allows while the term lasts. Raises
+        DatabaseRefusedError once the schema no longer serves this version."""
+        while True:
+            await asyncio.sleep(_SCHEMA_EVERY)
+            worker = Worker("schema reader")
+            try:
+                self._schema = await worker.call(current_schema, self.plan.address)
+            except DatabaseRefusedError:
+                raise
+            except UnavailableError:
+                continue  # the term itself reports that
+            finally:
+                worker.stop()
+            if self._whole_plan.on_schema(self._schema).opening.flags != self.plan.opening.flags:
+                self.reload(Reload(self._whole_plan))
 
     async def _elected(self, follower: Follower) -> bool:
         """Follows until this replica may lead. False if it is to end instead. A replica that has
@@ -290,8 +292,9 @@ class Replica:
         ending = asyncio.create_task(self._ended.wait())
         reloading = asyncio.create_task(self._reloading.wait())
         beside = [asyncio.ensure_future(task) for task in side_tasks]
+        keeping = asyncio.create_task(self._follow_schema())
         try:
-            await _wait_for_first(running, losing, ending, reloading)
+            await _wait_for_first(running, losing, ending, reloading, keeping)
             if reloading.done() and not ending.done():
                 driver.end()
                 await _wait_for_first(running, losing, ending, timeout=RELOAD_GRACE_SECONDS)
@@ -299,9 +302,9 @@ class Replica:
                 driver.end()
                 await _wait_for_first(running, losing, timeout=self.plan.grace)
         finally:
-            await _cancel(running, losing, ending, reloading, *beside)
-        _raise_failure(running)
-        _raise_failure(losing)
+            await _cancel(running, losing, ending, reloading, keeping, *beside)
+        for task in (running, losing, keeping):
+            _raise_failure(task)
         is_over = losing.cancelled() and self._reloading.is_set() and not self._ended.is_set()
         if is_over and (running.cancelled() or not running.result()):
             self._keeps_lease, self._is_handed_over = True, driver.hand_over()

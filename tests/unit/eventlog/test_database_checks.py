@@ -12,6 +12,7 @@ from eventsched.eventlog.inspection.database_facts import (
     Slot,
 )
 from eventsched.eventlog.schema import migrations
+from eventsched.eventlog.schema.migrations import StoredVersion
 
 SOUND = ServerFacts(
     version=18_0001,
@@ -30,7 +31,8 @@ SOUND = ServerFacts(
 
 def found(**changes: Any) -> list[str]:
     """The problems of a server with some other facts."""
-    facts = DatabaseFacts(SOUND._replace(**changes), True, migrations.newest(), None)
+    version = StoredVersion(migrations.newest(), migrations.newest())
+    facts = DatabaseFacts(SOUND._replace(**changes), True, version, None)
     return [finding.problem for _, finding in diagnose(facts).findings]
 
 

@@ -17,7 +17,7 @@ from eventsched.process.reloading import Reloader, ReloadTarget
 from eventsched.process.service_plan import ServiceOptions, plan_of
 from eventsched.process.settings import Settings, load
 from eventsched.runtime.assembly import Assembly, assemble
-from eventsched.runtime.live.replica import Reload
+from eventsched.runtime.live.replica_plan import Reload
 from eventsched.web.reload_metrics import ReloadMetrics
 from tests.live.stage import until
 
