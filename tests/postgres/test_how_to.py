@@ -228,7 +228,7 @@ def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> N
         address = database.url("postgres")
         environment = {"DATABASE_URL": address, "OWNER_URL": address, "ARCHIVE": str(tmp_path)}
         page = Page("how-to/keep-the-database-small.md", tmp_path, environment, path=(newest,))
-        assert page.run() == 4
+        assert page.run() == 5
         with psycopg.connect(database.url("postgres")) as connection:
             row = connection.execute("SHOW eventsched.partition_records").fetchone()
         assert row == ("1048576",)

@@ -8,12 +8,15 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import psycopg
 import pytest
 
 from eventsched import __version__
 from eventsched.cli.main import main
+from eventsched.cli.recomputed_vectors import VectorRecomputation
 from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.errors import InputError
 from eventsched.domain.records import PartitionSealed, StreamStarted
 from eventsched.eventlog.archive.archive_notes import note_archived
 from eventsched.eventlog.archive.archiver import archive
@@ -22,6 +25,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_text
 from eventsched.runtime.live.log_housekeeping import Retention
+from eventsched.runtime.log_start import first_start
 from tests.databases import make_partitions_small
 from tests.live.stage import pods, until
 from tests.postgres.replicas import STREAM, Scene, play
@@ -135,6 +139,29 @@ def test_a_log_without_its_first_records_is_verified_and_replayed(
     capsys.readouterr()
     assert main(["log", "list", "--since", "1d", "--limit", "1", "--database", small]) == 0
     assert f"\n{begin(small):>9}  " in capsys.readouterr().out
+
+
+def test_vectors_are_recomputed_from_a_checkpoint(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of what is before it they cannot be."""
+    fill(small, DROPS, drops=True)
+    with psycopg.connect(small) as admin:
+        admin.execute("DELETE FROM eventsched_log.snapshot")
+    reader = Reader(small, STREAM)
+    decisions = [stored for stored in reader.read() if stored.kind == "PodDecided"]
+    start = first_start(reader)
+    assert start is not None
+    last = decisions[-1].position
+    assert start.position <= last
+    made, expected = VectorRecomputation(reader, reader, []).detail(last), reader.detail(last)
+    assert expected is not None
+    assert np.array_equal(made.codes, expected.codes)  # type: ignore[arg-type]
+    assert "applied from position 0" not in capsys.readouterr().err
+    early = next((each.position for each in decisions if each.position < start.position), None)
+    if early is not None:
+        with pytest.raises(InputError, match=r"were dropped; add --from-archive"):
+            VectorRecomputation(reader, reader, []).detail(early)
 
 
 def test_a_prune_that_is_interrupted_goes_on(small: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from eventsched.domain.detail_levels import FULL, SUMMARY, DetailLevel, DetailLe
 from eventsched.domain.records import PodDecided, PreemptionDecided
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.history.replay import stream_replay
 from eventsched.history.verify.verification import verify_database
 from tests.databases import Server, migrate
-from tests.detail_levels import run_at
+from tests.detail_levels import assembly, run_at
 
 KEPT = 4
 LEVELS = {
@@ -126,6 +127,20 @@ def test_each_level_is_verified(address: str) -> None:
 
 
 STATED = re.compile(r"with the same digest: (\d+) records applied from position (\d+) on")
+
+
+def test_replay_compares_what_is_stored(address: str) -> None:
+    with closing(Reader(address, "top", keeps_connection=True)) as reader:
+        found = list(reader.partial_details())
+        done = stream_replay.verify(assembly().engine, reader, partial_details=iter(found))
+        assert done.divergence is None
+        done = stream_replay.verify(
+            assembly().engine, reader, partial_details=iter([(found[9][0], found[8][1])])
+        )
+    assert done.divergence is not None
+    assert done.divergence.position == found[9][0]
+    number = len(decisions(address, PodDecided)) + len(decisions(address, PreemptionDecided))
+    assert len(found) == number
 
 
 def explained(

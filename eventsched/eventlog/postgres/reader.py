@@ -47,6 +47,11 @@ _SNAPSHOT = """
 SELECT seq, hash, digest, version, body FROM eventsched_log.snapshot
 WHERE stream = :s AND seq < :before ORDER BY seq DESC LIMIT 1
 """
+_PARTIAL_DETAILS = f"""
+SELECT seq, body FROM eventsched_log.detail
+WHERE stream = :s AND seq >= :begin AND base IS NULL AND get_byte(body, 0) = {vectors.PARTIAL}
+ORDER BY seq LIMIT 1000
+"""
 _TERMS = """
 SELECT DISTINCT first FROM eventsched_log.epoch
 WHERE stream = :s AND first < :before ORDER BY first DESC
@@ -180,6 +185,13 @@ class Reader:
         rows = self.rows(_DETAIL_CHAIN, position=position)
         details = {row["seq"]: vectors.unpack(bytes(row["body"]), row["base"]) for row in rows}
         return expand_deltas(position, details.get)
+
+    def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
+        """The partial vectors of decisions from position ``first`` on, in order, not expanded."""
+        while rows := self.rows(_PARTIAL_DETAILS, begin=first):
+            for row in rows:
+                yield row["seq"], vectors.unpack(bytes(row["body"]), None)
+            first = rows[-1]["seq"] + 1
 
     def snapshot(self, before: int = sys.maxsize) -> StoredSnapshot | None:
         """The newest snapshot of a position less than ``before``."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.errors import NewerLogError
 from eventsched.domain.objects import canonical
 from eventsched.domain.records import AnyRecord, Stimulus
@@ -23,6 +24,7 @@ from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog, StoredRecord, StoredSnapshot
 from eventsched.history.replay.engine_versions import EngineOfTerm, engine_for
 from eventsched.history.replay.logged_state import LoggedState, ReplayStart, apply_stored
+from eventsched.history.replay.partial_vectors import PartialDetails, PartialVectorCheck
 from eventsched.history.replay.tolerances import Tolerance, escaped, tolerance
 from eventsched.history.replay.vector_differences import in_vectors
 from eventsched.scheduling.engine import Engine
@@ -115,11 +117,14 @@ def verify(
     end: int = 0,
     engine_of_term: EngineOfTerm | None = None,
     start: ReplayStart = ReplayStart(),  # noqa: B008 - immutable
+    partial_details: PartialDetails | None = None,
 ) -> ReplayResult:
     """Makes every decision again, up to the first difference. ``make_engine`` makes an engine with
     the configuration and plugins in force at ``start``, ``engine_of_term`` one for a term with
-    others. The other parameters are those of ``rebuild``."""
+    others. ``partial_details`` are the vectors of best nodes to compare, from ``start`` on. The
+    other parameters are those of ``rebuild``."""
     replay = _DecisionReplay(make_engine, log, until, engine_of_term, start)
+    replay.partial_vectors = PartialVectorCheck(partial_details or iter(()))
     return replay.run(snapshot, progress, end)
 
 
@@ -138,6 +143,7 @@ class _DecisionReplay:
         self._engine_of_term, self._start = engine_of_term, start
         self._logged_state = LoggedState(make_engine, log, engine_of_term, start)
         self._result = ReplayResult(start.begin(make_engine()))
+        self.partial_vectors = PartialVectorCheck(iter(()))
 
     def run(
         self, snapshot: StoredSnapshot | None, progress: Progress | None, end: int
@@ -164,6 +170,7 @@ class _DecisionReplay:
         go on. Raises CorruptLogError."""
         result, first = self._result, step[0].position
         result.engine = engine_for(result.engine, step[0], self._engine_of_term)
+        result.engine.set_detail(DetailLevels(self.partial_vectors.level(step)))
         replayed = decide_again(result.engine, step[0])
         logged = step if self._until is None else step[: self._until - first]
         is_cut = len(logged) < len(step)
@@ -173,6 +180,13 @@ class _DecisionReplay:
         if index is not None and not self._tolerate(logged, replayed):
             before = self._engine_before(first)
             result.divergence = _divergence(logged, replayed, index, before, self._log)
+            return False
+        if index is None and (differs := self.partial_vectors.difference(replayed)) is not None:
+            entry, expected, came = differs
+            what, fields = "the stored vectors of the best nodes", [_fields(StoredRecord.of(entry))]
+            pod = _pod_of(fields, logged, replayed, result.engine)
+            kind = type(entry.record).__name__
+            result.divergence = Divergence(entry.position, kind, pod, what, expected, came)
             return False
         for stored in logged:
             result.count(stored)

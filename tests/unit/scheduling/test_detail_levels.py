@@ -15,7 +15,7 @@ from eventsched.domain.detail_levels import (
 )
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, PreemptionDecided, Stimulus
-from eventsched.domain.records.verdicts import STORED_NO_NODE, Detail, normalized
+from eventsched.domain.records.verdicts import STORED_NO_NODE, DeltaPart, Detail, normalized
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import StoredRecord, expand_deltas
 from eventsched.history.replay import stream_replay
@@ -56,6 +56,36 @@ def test_the_records_are_the_same_at_every_level(
     assert (log.head, log.head_hash) == (full.head, full.head_hash)
     done = stream_replay.verify(assembly().engine, log)
     assert done.divergence is None
+
+
+def test_a_replay_compares_the_vectors_of_the_best_nodes() -> None:
+    """Those of attempts and of preemptions; the first that differ are named."""
+    engine, found = assembly().engine(detail_levels=DetailLevels(DetailLevel(3))), []
+    log = logged(DetailLevels(DetailLevel(3)))
+    for step in steps_of(log):
+        record = step[0].record
+        if isinstance(record, Stimulus):
+            again = engine.observe(record, step[0].at)
+        else:
+            again = engine.schedule_next()
+        found += [(e.position, e.detail) for e in again if e.detail is not None]
+    assert {full_record(log, position).__class__ for position, _ in found} == {
+        PodDecided, PreemptionDecided,
+    }  # fmt: skip
+    done = stream_replay.verify(assembly().engine, log, partial_details=iter(found))
+    assert done.divergence is None
+    position, detail = next(item for item in found[40:] if item[1].scores)
+    first, *others = detail.scores
+    assert isinstance(first, DeltaPart)
+    changed = msgspec.structs.replace(
+        detail, scores=(DeltaPart(first.rows, first.values + 1), *others)
+    )
+    wrong = [(at, changed if at == position else each) for at, each in found]
+    done = stream_replay.verify(assembly().engine, log, partial_details=iter(wrong))
+    assert done.divergence is not None
+    assert done.divergence.position == position
+    assert done.divergence.what == "the stored vectors of the best nodes"
+    assert done.divergence.expected != done.divergence.came
 
 
 def test_a_summary_has_no_vectors() -> None:
@@ -127,10 +157,7 @@ def test_the_best_candidates_of_a_preemption_are_kept(full: MemoryEventLog, node
 def test_a_delta_never_builds_on_partial_vectors(full: MemoryEventLog) -> None:
     """Levels change between attempts, as no run does; full vectors stay right."""
     engine, found = assembly().engine(), dict[int, Detail]()
-    steps: dict[int, list[StoredRecord]] = {}
-    for stored in full.read():
-        steps.setdefault(stored.cause, []).append(stored)
-    for number, (first, *_) in enumerate(steps.values()):
+    for number, (first, *_) in enumerate(steps_of(full)):
         level = (FULL, FULL, DetailLevel(2), FULL, SUMMARY)[number % 5]
         engine.set_detail(DetailLevels(level))
         record = first.record
@@ -160,6 +187,13 @@ def test_a_delta_to_partial_vectors_is_refused() -> None:
     base = Detail(2, None, codes, (), is_partial=True)
     with pytest.raises(ValueError, match="position 4, which are partial"):
         Detail(2, 4, None, ()).expand(base)
+
+
+def steps_of(log: MemoryEventLog) -> list[list[StoredRecord]]:
+    steps: dict[int, list[StoredRecord]] = {}
+    for stored in log.read():
+        steps.setdefault(stored.cause, []).append(stored)
+    return list(steps.values())
 
 
 def full_record(log: MemoryEventLog, position: int) -> Any:
