@@ -213,7 +213,7 @@ def test_upgrade_from_0_1(place: Path, newest: Path, tmp_path: Path) -> None:
             path=(newest,),
             before=lambda command: not command.startswith("kubectl"),
         )
-        assert page.run() == 8
+        assert page.run() == 7
 
 
 def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
