@@ -55,8 +55,8 @@ def _report(sample: Sample) -> None:
 
 def _retention(of: Year) -> str:
     return (
-        f"Retention: detail {of.retention.detail}. Decisions are kept forever, so the database "
-        "grows with each day."
+        f"Retention: vectors {of.retention.detail}, records {of.retention.records}, by partitions "
+        f"of {of.partition_records:,} records."
     )
 
 

@@ -12,6 +12,8 @@ from benchmarks.endurance import samples
 from benchmarks.endurance.load import DAY, Year
 from benchmarks.endurance.samples import STREAM, Sample
 from eventsched.eventlog.postgres.housekeeping import thin
+from eventsched.eventlog.postgres.pruning import prune
+from eventsched.eventlog.postgres.sealing import next_seal
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.process.settings import seconds
 from eventsched.runtime import gc_tuning
@@ -39,7 +41,7 @@ def run(
             samples.append(path, sample)
             taken.append(sample)
             report(sample)
-            _retain(address, year, taken)
+            _retain(simulation, address, year, taken)
     return taken
 
 
@@ -70,10 +72,19 @@ def _day(simulation: Simulation, address: str, year: Year, day: int, process: in
     )
 
 
-def _retain(address: str, year: Year, taken: list[Sample]) -> None:
-    """Applies the retention. The log has the real times at which its records were written, so the
-    age of a simulated day follows from the sample that was taken at its end."""
-    age = seconds(year.retention.detail) / 86_400
+def _retain(simulation: Simulation, address: str, year: Year, taken: list[Sample]) -> None:
+    """Applies the retention, and seals full partitions."""
+    for drop, age in ((thin, year.retention.detail), (prune, year.retention.records)):
+        before = _written_before(taken, seconds(age) / 86_400)
+        if before:
+            drop(address, STREAM, 0, before)
+    if seconds(year.retention.records):
+        while (seal := next_seal(address, STREAM, needs_archive=False)) is not None:
+            simulation.take_in(seal)
+
+
+def _written_before(taken: list[Sample], age: float) -> int:
+    """The real time (µs) before which the records of simulated days older than ``age`` days were
+    written; 0 if there are none. The log has real times, so it is that of a day's sample."""
     older = [sample for sample in taken if sample.day <= taken[-1].day - age]
-    if age and older:
-        thin(address, STREAM, 0, int(older[-1].ended_at * 1e6))
+    return int(older[-1].ended_at * 1e6) if age and older else 0

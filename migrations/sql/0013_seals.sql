@@ -194,6 +194,7 @@ BEGIN
     DELETE FROM eventsched_log.partition
     WHERE stream = v_partition.stream AND first = v_partition.first;
     DELETE FROM eventsched_log.checkpoint WHERE stream = v_partition.stream AND seq < v_next;
+    DELETE FROM eventsched_log.snapshot WHERE stream = v_partition.stream AND seq < v_next;
     DELETE FROM eventsched_log.archived WHERE stream = v_partition.stream AND next <= v_next;
     PERFORM set_config('eventsched.prunes', 'on', true);
     DELETE FROM eventsched_log.node n

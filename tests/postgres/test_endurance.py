@@ -10,6 +10,7 @@ import pytest
 from benchmarks.endurance import chart, samples, verdict, year
 from benchmarks.endurance.load import Year
 from benchmarks.endurance.samples import STREAM, Sample
+from eventsched.cli.main import main
 from eventsched.domain.records import verdicts
 from eventsched.eventlog.postgres.reader import Reader
 
@@ -45,7 +46,7 @@ def test_vectors_go_after_their_retention(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdicts, "DELTA_BLOCK", 16)
-    kept = msgspec.structs.replace(SMALL.retention, detail="24h")
+    kept = msgspec.structs.replace(SMALL.retention, detail="24h", records="0s")
     year.run(
         database, Year(10, 3_650, kept, 16), 3, tmp_path / "samples.jsonl", lambda sample: None
     )
@@ -55,6 +56,22 @@ def test_vectors_go_after_their_retention(
             " LEFT JOIN eventsched_log.detail t ON (t.stream, t.seq) = (d.stream, d.seq)"
         ).fetchall()
     assert 0 < with_vectors < decided
+
+
+def test_records_go_after_their_retention(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the run is continued, replayed and verified without them."""
+    monkeypatch.setattr(verdicts, "DELTA_BLOCK", 16)
+    kept = msgspec.structs.replace(SMALL.retention, detail="24h", records="24h")
+    small, path = Year(10, 3_650, kept, 16), tmp_path / "samples.jsonl"
+    year.run(database, small, 3, path, lambda sample: None)
+    begin = Reader(database, STREAM).begin
+    assert begin > 0
+    year.run(database, small, 5, path, lambda sample: None)
+    assert Reader(database, STREAM).begin > begin
+    assert main(["verify", "--thinned", "--database", database]) == 0
+    assert main(["replay", "--verify", "--database", database]) == 0
 
 
 def sample(day: int, **values: float) -> Sample:

@@ -29,6 +29,7 @@ class ChainCheck:
         self._term = -1  # index of the newest epoch that has begun
         self.next, self.hash = begin or (0, sha256(b"eventsched/1/" + stream.encode()).digest())
         if begin is not None:
+            self._snapshots = {at: it for at, it in self._snapshots.items() if at >= begin[0]}
             self._term = sum(epoch.first <= begin[0] for epoch in epochs) - 1
         self._check_epochs()
         self._check_snapshot()

@@ -16,6 +16,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import EventLog, StoredRecord, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
+from eventsched.runtime.log_start import first_start
 from eventsched.runtime.simulation.simulation import Simulation, SimulationSnapshot
 from eventsched.runtime.snapshot_policy import is_readable
 
@@ -70,11 +71,15 @@ def resume(simulation: Simulation, log: "Reader", *, use_snapshot: bool = True) 
     """Applies the log, or its newest snapshot and the records after it. True if a snapshot was
     used. Raises InputError if the stream was begun with other inputs, SnapshotError,
     CorruptLogError."""
+    start = first_start(log)
     first = next(log.read(), None)
     if first is None:
         raise CorruptLogError(0, "is not there")
-    _compare(first, simulation.started, log.stream)
+    opening = _opening(first) if start is None else start.opening
+    _compare(opening, simulation.started, log.stream)
     used_snapshot = use_snapshot and _from_snapshot(simulation, log)
+    if not used_snapshot and start is not None:
+        raise CorruptLogError(first.position, "is the first record, and no snapshot can be used")
     if not used_snapshot:
         simulation.utilization.advance(first.at)
     last_batch = log.last_batch()
@@ -132,14 +137,19 @@ def _from_snapshot(simulation: Simulation, log: "Reader") -> bool:
     return True
 
 
-def _compare(first: StoredRecord, expected: StreamStarted, stream: str) -> None:
-    """Raises InputError if the stream was begun with other inputs than the expected ones."""
+def _opening(first: StoredRecord) -> StreamStarted:
+    """The record that begins a stream."""
     try:
         opening = first.record
     except msgspec.MsgspecError as problem:
         raise CorruptLogError(0, str(problem)) from problem
     if not isinstance(opening, StreamStarted):
         raise CorruptLogError(0, "a stream begins with StreamStarted")
+    return opening
+
+
+def _compare(opening: StreamStarted, expected: StreamStarted, stream: str) -> None:
+    """Raises InputError if the stream was begun with other inputs than the expected ones."""
     differs = [
         name
         for name in sorted({*opening.inputs, *expected.inputs})

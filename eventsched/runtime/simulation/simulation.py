@@ -130,6 +130,12 @@ class Simulation:
             self._store_snapshot()
         return self.counters
 
+    def take_in(self, stimulus: records.Stimulus) -> None:
+        """Records a stimulus that does not come from the cluster, between two runs."""
+        self._write(self.engine.observe(stimulus, self.engine.state.now))
+        self._commit()
+        self._committer.wait()
+
     def snapshot(self, head_hash: bytes) -> StoredSnapshot:
         """A snapshot of the run. Everything decided must be committed."""
         run = SimulationSnapshot(
