@@ -169,7 +169,7 @@ def test_the_network_is_open_where_it_must_be(overlay: str) -> None:
 def test_the_schema_is_brought_up_first(overlay: str) -> None:
     spec = pod_spec(rendered(overlay))
     (migration,), (container,) = spec["initContainers"], spec["containers"]
-    assert migration["args"] == ["db", "upgrade"]
+    assert migration["args"] == ["db", "upgrade", "--pre"]
     assert migration["image"] == container["image"]
     example = example_secret()["stringData"]
     (variable,) = migration["env"]
