@@ -16,7 +16,9 @@ def _is_included(name: str | None, kind: str, _parents: object) -> bool:
 
 
 def _run(connection: Connection) -> None:
-    connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    has_schema = f"SELECT FROM pg_namespace WHERE nspname = '{SCHEMA}'"
+    if connection.execute(text(has_schema)).first() is None:  # IF NOT EXISTS needs CREATE, too
+        connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
     context.configure(
         connection=connection,
         target_metadata=metadata,

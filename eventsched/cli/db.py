@@ -19,7 +19,7 @@ from eventsched.eventlog.postgres import grants
 from eventsched.eventlog.postgres.reader import database_engine
 from eventsched.eventlog.schema import migration_files, migrations
 
-ROLES = {"reader": database.READER, "writer": database.WRITER}
+ROLES = {"reader": database.READER, "auditor": database.AUDITOR, "writer": database.WRITER}
 
 
 def add_to(commands: Any) -> None:
@@ -71,13 +71,16 @@ def add_to(commands: Any) -> None:
     stop.set_defaults(run=_stop)
     granted = actions.add_parser(
         "grant",
-        help="say which role may write which stream",
+        help="say which role may write which stream, or which tenant sees which namespace",
         description="Lets a login role write a stream. A role with grants may write those streams "
         "only, a stream with grants may be written by those roles only; without any, every writer "
-        "may write every stream. Without --role it lists the grants.",
+        "may write every stream. With --namespace it shows a tenant (a member of "
+        "eventsched_tenant) the decisions about that namespace, in all streams or in one. Without "
+        "--role it lists the grants.",
     )
     granted.add_argument("--role", metavar="ROLE", help="the role that connects")
     granted.add_argument("--stream", metavar="NAME", help="the stream; it need not exist yet")
+    granted.add_argument("--namespace", metavar="NAME", help="the namespace that a tenant sees")
     granted.add_argument("--revoke", action="store_true", help="revoke the grant")
     granted.set_defaults(run=_grant)
     for action in (url, upgrade, stop, granted):
@@ -92,12 +95,13 @@ def add_to(commands: Any) -> None:
 def _url(options: argparse.Namespace) -> int:
     address, folder = database_of(options)
     if folder is None or address is not None:
-        if options.role == "reader":
-            with database.reader_address(address, folder) as reading:
-                print(reading)
-        else:
+        if options.role == "writer":
             with database.writer_address(address, folder) as writing:
                 print(writing)
+        else:
+            roles = [ROLES[options.role]]
+            with database.reader_address(address, folder, roles=roles) as reading:
+                print(reading)
         return 0
     with EmbeddedPostgres(folder, keep_running=True).open(create=False) as postgres:
         print(postgres.url(ROLES[options.role]))
@@ -125,8 +129,13 @@ def _upgrade(options: argparse.Namespace) -> int:
 
 
 def _grant(options: argparse.Namespace) -> int:
-    if (options.role is None) != (options.stream is None) or (options.revoke and not options.role):
-        raise InputError("options", "a grant has a role and a stream", "give --role and --stream")
+    what = (options.stream, options.namespace)
+    if (options.role is None) != (what == (None, None)) or (options.revoke and not options.role):
+        raise InputError(
+            "options",
+            "a grant has a role and a stream, or a role and a namespace",
+            "give --role and --stream, or --role and --namespace",
+        )
     address, folder = database_of(options)
     if folder is None or address is not None:
         with database.writer_address(address, folder) as url:
@@ -137,13 +146,32 @@ def _grant(options: argparse.Namespace) -> int:
 
 def _granted(address: str, options: argparse.Namespace) -> int:
     if options.role is None:
-        rows = grants.grants(address)
-        print(table((), rows, ["role", "stream"]) if rows else "every writer, every stream")
+        _print_grants(address)
         return 0
-    is_new = grants.grant(address, options.role, options.stream, revoke=options.revoke)
-    effect = "may no longer write" if options.revoke else "may write"
-    print(f"role {options.role} {effect} stream {options.stream}{'' if is_new else ' (as before)'}")
+    if options.namespace is None:
+        is_new = grants.grant(address, options.role, options.stream, revoke=options.revoke)
+        effect = f"{'may no longer write' if options.revoke else 'may write'} stream"
+        what = options.stream
+    else:
+        is_new = grants.grant_namespace(
+            address, options.role, options.namespace, options.stream, revoke=options.revoke
+        )
+        effect = f"{'no longer sees' if options.revoke else 'sees'} namespace"
+        what = f"{options.namespace} in {_streams(options.stream)}"
+    print(f"role {options.role} {effect} {what}{'' if is_new else ' (as before)'}")
     return 0
+
+
+def _print_grants(address: str) -> None:
+    rows = grants.grants(address)
+    print(table((), rows, ["role", "stream"]) if rows else "every writer, every stream")
+    if tenants := grants.namespace_grants(address):
+        shown_rows = [(role, space, _streams(stream)) for role, space, stream in tenants]
+        print("\n" + table((), shown_rows, ["tenant", "namespace", "stream"]))
+
+
+def _streams(stream: str | None) -> str:
+    return f"stream {stream}" if stream else "all streams"
 
 
 def _stop(options: argparse.Namespace) -> int:

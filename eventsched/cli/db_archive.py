@@ -58,7 +58,9 @@ def _archive(options: argparse.Namespace) -> int:
     now = time.time_ns() // 1_000
     today = day_of(now)
     before = _before(options, now, today)
-    with database.reader_address(*database_of(options)) as address:
+    with database.reader_address(
+        *database_of(options), roles=database.ARCHIVING, read_only=False
+    ) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
             days = 0

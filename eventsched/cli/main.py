@@ -36,7 +36,7 @@ of the requested command is imported."""
 
 _REMEDIES = {
     "25006": "connect to one that may be written, such as the primary",
-    "42501": "GRANT eventsched_writer (to read: eventsched_reader) to this user",
+    "42501": "GRANT eventsched_writer (to read: eventsched_auditor) to this user",
     "53": "give it more room, and start again",
 }
 """Remedies by the first characters of the SQLSTATE."""

@@ -1,4 +1,4 @@
-"""``eventsched sql``: one query with the reader role, or psql."""
+"""``eventsched sql``: one query with a role that only reads, or psql."""
 
 import argparse
 import csv
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "sql",
         help="ask a log by SQL, or open psql on it",
-        description="Runs one query with the reader role, which can change nothing; without -c it "
+        description="Runs one query with a role that can change nothing; without -c it "
         "opens psql. Views and functions are those of schema eventsched: docs/sql.md.",
     )
     parser.add_argument("-c", dest="query", metavar="QUERY", help="the query")
@@ -176,7 +176,7 @@ def _reported(address: str, query: str, problem: psycopg.Error) -> Exception:
     if "multiple commands" in message:
         message, remedy = "has more than one statement", "pass one, or open psql without -c"
     if state in ("25006", "42501", _WRITES_A_VIEW):
-        remedy = "the log is read-only"
+        remedy = "the log is read-only; to read records, GRANT eventsched_auditor to this user"
     return InputError(where, message, remedy.rstrip("."))
 
 

@@ -194,7 +194,7 @@ def _connected(address: str) -> Iterator[psycopg.Connection[Any]]:
         with psycopg.connect(libpq_url(address), autocommit=True) as connection:
             yield connection
     except psycopg.errors.InsufficientPrivilege as problem:
-        remedy = "GRANT eventsched_reader to this user"
+        remedy = "GRANT eventsched_auditor to this user"
         raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
     except psycopg.OperationalError as problem:
         remedy = "start the database, or correct its address"

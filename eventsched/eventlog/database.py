@@ -1,7 +1,7 @@
 """The database that a command uses, a URL or the embedded one of a data folder, and its address for
 writers and readers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,12 @@ from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.postgres import reader
 from eventsched.eventlog.schema import migrations
 
-WRITER, READER = "eventsched_writer", "eventsched_reader"
+WRITER, READER, AUDITOR = "eventsched_writer", "eventsched_reader", "eventsched_auditor"
+READING = AUDITOR, READER
+"""The roles of commands that read, the one with more rights first: AUDITOR may read the records,
+READER only the views."""
+ARCHIVING = "eventsched_archiver", *READING
+"""The roles of ``db archive``: only the first may note in the database what is archived."""
 
 _NOT_NAMED = InputError(
     "options",
@@ -54,18 +59,27 @@ def requester_address(database: str | None, data_dir: Path | None) -> Iterator[s
 
 @contextmanager
 def reader_address(
-    database: str | None, data_dir: Path | None, *, keep_running: bool = False
+    database: str | None,
+    data_dir: Path | None,
+    *,
+    keep_running: bool = False,
+    roles: Sequence[str] = READING,
+    read_only: bool = True,
 ) -> Iterator[str]:
-    """The address for a reader, which cannot change anything. An embedded database has to exist; it
-    is started if it does not run. Raises InputError and UnavailableError."""
+    """The address for a session that cannot change anything, with the first of ``roles`` that this
+    user may take on, or else with the user's own rights. Without ``read_only`` its rights alone
+    keep it from changing anything. An embedded database has to exist; it is
+    started if it does not run. Raises InputError and UnavailableError."""
     _require_one(database, data_dir)
     if data_dir is None:
         assert database is not None
-        yield _as_reader(database)
+        yield _as_reader(database, roles, read_only=read_only)
         return
     postgres = EmbeddedPostgres(data_dir, keep_running=keep_running)
     with postgres.open(create=False):
-        yield postgres.url(READER)
+        logins = {role for (role,) in postgres.execute(_LOGINS)}
+        # An older schema may lack a role; what reads then says so.
+        yield postgres.url(next((role for role in roles if role in logins), READER))
 
 
 @contextmanager
@@ -98,10 +112,11 @@ def _migrate_embedded(postgres: EmbeddedPostgres) -> None:
     # Checked at every start: a process may be killed between the upgrade and this statement.
     locked_out = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND NOT rolcanlogin"
     for (role,) in postgres.execute(locked_out):
-        if role in (WRITER, READER):
+        if role in (WRITER, *ARCHIVING):
             postgres.execute(f"ALTER ROLE {role} LOGIN")
 
 
+_LOGINS = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND rolcanlogin"
 _TIMEOUTS = """
 SELECT DISTINCT ON (split_part(c, '=', 1)) c
 FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) AS c
@@ -119,35 +134,35 @@ SERVERS = {"read-write": "primary", "read-only": "standby"}
 read-only."""
 
 
-def _as_reader(database: str) -> str:
-    """The address with a read-only session, and with the reader's role and timeouts if this user is
-    a member of that role."""
+_SWITCHABLE = """
+SELECT r.rolname FROM pg_roles r, pg_namespace n
+WHERE r.rolname = ANY(CAST(:roles AS text[])) AND n.nspname = 'eventsched_log'
+  AND pg_has_role(r.oid, CASE WHEN current_setting('server_version_num')::integer < 160000
+                              THEN 'MEMBER' ELSE 'SET' END)
+  AND has_schema_privilege(r.oid, n.oid, 'USAGE')
+ORDER BY array_position(CAST(:roles AS text[]), CAST(r.rolname AS text)) LIMIT 1
+"""
+"""The first of some roles that this user may switch to. Roles belong to the server; this database
+may have been made without them. From Postgres 16 on, the user who made a role is its member and may
+not switch to it."""
+
+
+def _as_reader(database: str, roles: Sequence[str], *, read_only: bool) -> str:
+    """The address with a read-only session if ``read_only``, and with the first of ``roles`` that
+    this user is a member of, and its timeouts."""
     address = libpq_url(database)
     url = sqlalchemy_url(database).set(drivername="postgresql")
-    options = ["-c default_transaction_read_only=on"]
+    options = ["-c default_transaction_read_only=on"] if read_only else []
     timeouts: list[str] = []
     try:
         with reader.database_engine(address).connect() as connection:
-            member = connection.scalar(
-                text(
-                    # Roles belong to the server; this database may have been made without them.
-                    # From Postgres 16 on, the user who made a role is its member and may not
-                    # switch to it.
-                    "SELECT bool_or(pg_has_role(r.oid, CASE WHEN"
-                    " current_setting('server_version_num')::integer < 160000"
-                    " THEN 'MEMBER' ELSE 'SET' END)"
-                    " AND has_schema_privilege(r.oid, n.oid, 'USAGE'))"
-                    " FROM pg_roles r, pg_namespace n"
-                    " WHERE r.rolname = :role AND n.nspname = 'eventsched_log'"
-                ),
-                {"role": READER},
-            )
-            if member:
-                timeouts = list(connection.scalars(text(_TIMEOUTS), {"role": READER}))
+            role = connection.scalar(text(_SWITCHABLE), {"roles": list(roles)})
+            if role is not None:
+                timeouts = list(connection.scalars(text(_TIMEOUTS), {"role": role}))
     except OperationalError as problem:
         raise migrations.connection_error(database, problem) from problem
-    if member:
-        options.append(f"-c role={READER}")
+    if role is not None:
+        options.append(f"-c role={role}")
     own_options = url.query.get("options", "")
     # The address's own options come after the timeouts, so that they override them.
     timeout_options = [f"-c {timeout}" for timeout in timeouts]

@@ -109,7 +109,7 @@ END $$;
 -- builds on it.
 CREATE FUNCTION eventsched_log.prunable(p_stream text, p_before timestamptz)
 RETURNS SETOF eventsched_log.partition
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT p.* FROM (
         SELECT p.* FROM eventsched_log.partition p
         JOIN eventsched_log.stream s ON s.id = p.stream

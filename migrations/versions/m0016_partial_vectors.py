@@ -6,7 +6,7 @@ from eventsched.eventlog.schema.migration_files import folder
 from eventsched.eventlog.schema.revisions import as_owner, run_script
 
 revision = "0016"
-down_revision = "0013"  # always that of the migration before it: no other one depends on it
+down_revision = "0014"  # always that of the migration before it: no other one depends on it
 branch_labels = None
 depends_on = None
 

@@ -54,6 +54,7 @@ class Databases:
         try:
             yield name
         finally:
+            self.server.execute(f"DROP OWNED BY {name}")  # memberships that it granted
             self.server.execute(f"DROP ROLE {name}")
 
 

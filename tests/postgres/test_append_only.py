@@ -25,7 +25,7 @@ def test_the_log_refuses_changes_of_the_superuser(tight_log: TamperedLog, table:
     assert tight_log.verify().problems == []
 
 
-@pytest.mark.parametrize("role", ["eventsched_reader", "eventsched_writer"])
+@pytest.mark.parametrize("role", ["eventsched_auditor", "eventsched_writer"])
 def test_roles_cannot_change_tables(tight_log: TamperedLog, role: str) -> None:
     tight_log.connection.execute(f"SET ROLE {role}".encode())
     for table in TABLES:

@@ -182,6 +182,56 @@ def test_writers_that_could_rewrite_the_log(sound: Databases) -> None:
         remedied(url, "writers")
 
 
+def test_rights_to_read_that_no_migration_gives(sound: Databases) -> None:
+    url = sound.migrated()
+    run(url, f"GRANT SELECT ON {_L}.batch, eventsched.events TO eventsched_reader")
+    run(url, "GRANT SELECT ON eventsched.decisions TO eventsched_tenant")
+    run(url, "GRANT EXECUTE ON FUNCTION eventsched.verdicts(text, bigint) TO eventsched_tenant")
+    run(url, f"GRANT TRUNCATE ON {_L}.batch TO eventsched_archiver, eventsched_auditor")
+    run(url, f"GRANT UPDATE ON {_L}.head TO eventsched_migrator")
+    assert sorted(found(url, "privileges")) == [
+        ("refuse", f"eventsched_archiver has TRUNCATE on TABLE {_L}.batch"),
+        ("refuse", f"eventsched_auditor has TRUNCATE on TABLE {_L}.batch"),
+        ("refuse", f"eventsched_migrator has UPDATE on TABLE {_L}.head"),
+        ("warn", f"eventsched_reader has SELECT on TABLE eventsched.events, TABLE {_L}.batch"),
+        ("warn", "eventsched_tenant has EXECUTE on FUNCTION eventsched.verdicts(text,bigint)"),
+        ("warn", "eventsched_tenant has SELECT on TABLE eventsched.decisions"),
+    ]
+    remedied(url, "privileges")
+
+
+def test_tenants_who_see_more(sound: Databases) -> None:
+    url = sound.migrated()
+    with sound.role("boss", "SUPERUSER"), sound.role("team"), sound.role("other_team"):
+        for name in ("boss", "team", "other_team"):
+            run(url, f"GRANT eventsched_tenant TO {name}")
+        run(url, "GRANT eventsched_auditor, eventsched_reader TO team")
+        run(url, f"INSERT INTO {_L}.tenant_grant VALUES ('gone', 'shop'), ('team', 'shop')")
+        assert found(url, "tenants") == [
+            ("warn", "role boss is a superuser and a member of eventsched_tenant"),
+            (
+                "warn",
+                "role team is a member of eventsched_tenant and of eventsched_auditor, "
+                "eventsched_reader",
+            ),
+            ("warn", "role gone, which does not exist, is granted namespace shop"),
+        ]
+        run(url, "ALTER ROLE boss NOSUPERUSER")
+        run(url, "REVOKE eventsched_auditor, eventsched_reader FROM team")
+        revoke = ["--role", "gone", "--namespace", "shop", "--revoke"]
+        assert main(["db", "grant", "--database", url, *revoke]) == 0
+        assert found(url, "tenants") == []
+
+
+def test_a_writer_that_also_migrates(sound: Databases) -> None:
+    url = sound.migrated()
+    with sound.role("allrounder"):
+        run(url, "GRANT eventsched_writer, eventsched_migrator TO allrounder")
+        problem = "role allrounder owns the schema and is a member of eventsched_writer"
+        assert found(url, "writers") == [("warn", problem)]
+        remedied(url, "writers")
+
+
 def test_a_database_with_one_user(sound: Databases) -> None:
     with sound.role("everything"):
         url = sound.fresh("everything")
@@ -204,7 +254,7 @@ def test_a_user_who_may_see_nothing(sound: Databases, capsys: Capture) -> None:
         answer: dict[str, Any] = json.loads(capsys.readouterr().out)
         assert answer["ok"] is True
         assert answer["unchecked"]["head"] == (
-            "this user may not read the log: GRANT eventsched_reader to it"
+            "this user may not read the log: GRANT eventsched_auditor to it"
         )
         assert answer["unchecked"]["open transactions"] == (
             "this user may not see other sessions: GRANT pg_read_all_stats to it"

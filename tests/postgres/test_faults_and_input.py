@@ -15,7 +15,7 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.addresses import libpq_url
-from eventsched.eventlog.database import READER
+from eventsched.eventlog.database import AUDITOR
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -193,11 +193,22 @@ def test_no_rights(stranger: str, log: str, says: Says) -> None:
     with unchanged(log):
         assert "GRANT eventsched_writer" in says(3, *SIMULATE, "--database", stranger)
         for command in READING:
-            assert "eventsched_reader" in says(3, *command, "--database", stranger)
+            assert "eventsched_auditor" in says(3, *command, "--database", stranger)
 
 
-def test_a_reader_cannot_write(stranger: str, log: str, says: Says) -> None:
+def test_a_reader_reads_views_only(stranger: str, log: str, says: Says) -> None:
     grant(log, stranger, "eventsched_reader")
+    assert main(["sql", "--database", stranger, "-c", "SELECT count(*) FROM decisions"]) == 0
+    for command in READING:
+        line = says(3, *command, "--database", stranger)
+        assert "permission denied" in line
+        assert "eventsched_auditor" in line
+    line = says(2, "sql", "--database", stranger, "-c", "SELECT record FROM events")
+    assert line.endswith("; to read records, GRANT eventsched_auditor to this user")
+
+
+def test_an_auditor_cannot_write(stranger: str, log: str, says: Says) -> None:
+    grant(log, stranger, "eventsched_auditor")
     with unchanged(log):
         line = says(3, *SIMULATE, "--database", stranger)
         assert line.endswith("; GRANT eventsched_writer to this user")
@@ -424,7 +435,7 @@ def test_a_disk_that_fills_up(place: Path) -> None:
         position = len(uninterrupted(LONG)[0]) // 4
         with started(*arguments) as process:
             try:
-                assert reaches(process, lambda: folder_url(disk / "data", READER), position, 1)
+                assert reaches(process, lambda: folder_url(disk / "data", AUDITOR), position, 1)
                 fill(disk / "ballast")
                 output, errors = process.communicate(timeout=120)
             finally:
@@ -436,7 +447,7 @@ def test_a_disk_that_fills_up(place: Path) -> None:
         code, output, said = ended(*arguments)
         assert (code, said) == (0, [])
         with EmbeddedPostgres(disk / "data").open(create=False) as postgres:
-            assert_whole(LONG, output, postgres.url(READER))
+            assert_whole(LONG, output, postgres.url(AUDITOR))
 
 
 def test_a_disk_that_is_too_small(place: Path, says: Says) -> None:

@@ -234,6 +234,16 @@ def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> N
         assert row == ("1048576",)
 
 
+def test_let_tenants_read(place: Path, newest: Path, tmp_path: Path) -> None:
+    with own_database(place, newest) as database:
+        addresses = {
+            "DATABASE_URL": database.url("migrator"),
+            "TENANT_URL": database.url("team_shop"),
+        }
+        page = Page("how-to/let-tenants-read.md", tmp_path, addresses, path=(newest,))
+        assert page.run() == 7
+
+
 def test_every_check_of_the_doctor_is_described() -> None:
     text = (ROOT / "docs/how-to/check-the-database.md").read_text()
     cells = re.findall(r"^\| ([^|]+) \| [^|]+ \| (?:refuse|warn)", text, re.MULTILINE)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.eventlog.database import READER
+from eventsched.eventlog.database import AUDITOR
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.embedded.postmaster import Postmaster
 from eventsched.eventlog.postgres.reader import Reader
@@ -60,7 +60,7 @@ def test_killed_ten_times(number: int, place: Path) -> None:
         epoch += 1
         with started(*arguments, changes=changes) as process:
             try:
-                if reaches(process, lambda: folder_url(data_dir, READER), moments[0], epoch):
+                if reaches(process, lambda: folder_url(data_dir, AUDITOR), moments[0], epoch):
                     process.kill()
             finally:
                 process.kill()
@@ -73,8 +73,8 @@ def test_killed_ten_times(number: int, place: Path) -> None:
     assert code == 0, lines
     assert not lines
     with EmbeddedPostgres(data_dir).open(create=False) as postgres:
-        assert_whole(load, output, postgres.url(READER))
-        assert main(["verify", "--database", postgres.url(READER)]) == 0
+        assert_whole(load, output, postgres.url(AUDITOR))
+        assert main(["verify", "--database", postgres.url(AUDITOR)]) == 0
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def truth(address: str) -> Truth:
 @pytest.fixture
 def ask(address: str) -> Iterator[Callable[..., list[Row]]]:
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("SET search_path = eventsched; SET ROLE eventsched_reader")
+        connection.execute("SET search_path = eventsched; SET ROLE eventsched_auditor")
         yield lambda query, *values: connection.execute(query, values).fetchall()
 
 

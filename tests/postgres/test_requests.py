@@ -123,7 +123,7 @@ def test_the_requester_is_the_session_user(stream: str, tail: Tail) -> None:
 def test_the_smallest_privileges_are_enough(stream: str) -> None:
     """Those to read, and to call one function."""
     with psycopg.connect(stream, autocommit=True) as admin:
-        admin.execute("CREATE ROLE eventsched_test_asker NOLOGIN IN ROLE eventsched_reader")
+        admin.execute("CREATE ROLE eventsched_test_asker NOLOGIN IN ROLE eventsched_auditor")
         try:
             admin.execute(
                 "GRANT EXECUTE ON FUNCTION eventsched_log.ask_to_forget(text, text, text)"

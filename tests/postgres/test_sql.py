@@ -41,7 +41,7 @@ def truth(request: pytest.FixtureRequest, address: str) -> Truth:
 def ask(address: str) -> Iterator[Callable[..., list[Row]]]:
     """Asks the database."""
     with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("SET search_path = eventsched; SET ROLE eventsched_reader")
+        connection.execute("SET search_path = eventsched; SET ROLE eventsched_auditor")
         yield lambda query, *values: connection.execute(query, values).fetchall()
 
 

@@ -144,11 +144,11 @@ def test_two_columns_of_one_name_are_no_object(
     assert "give them names with AS" in capsys.readouterr().err
 
 
-def test_a_superuser_reads_with_the_reader_role_too(
+def test_a_superuser_reads_with_the_auditors_role_too(
     capsys: pytest.CaptureFixture[str], address: str
 ) -> None:
     out = printed(capsys, address, "SELECT current_user, current_setting('transaction_read_only')")
-    assert out.splitlines()[1].split() == ["eventsched_reader", "on"]
+    assert out.splitlines()[1].split() == ["eventsched_auditor", "on"]
 
 
 def test_what_each_role_may_do(address: str) -> None:
@@ -213,7 +213,7 @@ def test_without_a_query_psql_opens(address: str) -> None:
     done = eventsched("sql", "--database", address, stdin=script)
     assert done.returncode == 0, done.stderr
     assert "pod\na\n(1 row)" in done.stdout
-    assert "eventsched_reader" in done.stdout
+    assert "eventsched_auditor" in done.stdout
     broken = eventsched("sql", "--database", address, stdin="\\set ON_ERROR_STOP on\nSELEC;\n")
     assert broken.returncode == 3  # psql's own
 
@@ -321,7 +321,10 @@ def test_a_stream_that_is_not_there(capsys: pytest.CaptureFixture[str], several:
 # --- db -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("role", "user"), [("reader", "eventsched_reader"), ("writer", None)])
+@pytest.mark.parametrize(
+    ("role", "user"),
+    [("reader", "eventsched_reader"), ("auditor", "eventsched_auditor"), ("writer", None)],
+)
 def test_the_address_of_a_database(
     capsys: pytest.CaptureFixture[str], address: str, role: str, user: str | None
 ) -> None:

@@ -70,7 +70,9 @@ def three_servers(programs: Path, place: Path, *, with_union: bool = True) -> It
             )
             servers[name] = stack.enter_context(server.open())
             migrations.upgrade(server.superuser_url)
-            server.execute(f"CREATE ROLE {READER} LOGIN IN ROLE eventsched_reader")
+            server.execute(
+                f"CREATE ROLE {READER} LOGIN IN ROLE eventsched_auditor, eventsched_reader"
+            )
             write_history(server.superuser_url, name)
         west = servers["west"]
         found = west.execute(

@@ -3,9 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from eventsched.eventlog.inspection.database_facts import DatabaseFacts, Privilege
+from eventsched.eventlog.inspection.access_facts import WRITER, Privilege
+from eventsched.eventlog.inspection.database_facts import DatabaseFacts
 from eventsched.eventlog.inspection.database_findings import DatabaseFinding, refuse, warn
 
+_MIGRATOR, _TENANT = "eventsched_migrator", "eventsched_tenant"
 _MOST_OBJECTS = 3
 """Objects that a finding names; more are counted."""
 
@@ -14,38 +16,64 @@ def writers(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
     """Logins that write the log and could also rewrite it."""
     if facts.schema is None:
         return
+    access = facts.schema.access
     why = (
         "a user who has its password can rewrite the log: a superuser or an owner can switch the "
         "triggers off that deny it"
     )
-    for login in facts.schema.logins:
+    logins = [login for login in access.logins if WRITER in login.roles]
+    for login in logins:
         if login.is_superuser:
-            problem = f"role {login.name} is a superuser and a member of eventsched_writer"
+            problem = f"role {login.name} is a superuser and a member of {WRITER}"
             yield warn(problem, why, f"ALTER ROLE {login.name} NOSUPERUSER")
         elif login.owns_schema:
-            owner = facts.schema.owner
-            if login.name == owner:
+            if login.name == access.owner:
                 remedy = "ALTER SCHEMA eventsched_log OWNER TO eventsched_owner"
             else:
-                remedy = f"REVOKE {owner} FROM {login.name}"
-            problem = f"role {login.name} owns the schema and is a member of eventsched_writer"
+                role = _MIGRATOR if _MIGRATOR in login.roles else access.owner
+                remedy = f"REVOKE {role} FROM {login.name}"
+            problem = f"role {login.name} owns the schema and is a member of {WRITER}"
             yield warn(problem, why, remedy)
-    if not facts.schema.logins and facts.schema.owner_can_login:
+    if not logins and access.owner_can_login:
         yield warn(
-            f"the schema belongs to {facts.schema.owner}, which can log in, and no login is a "
-            "member of eventsched_writer",
+            f"the schema belongs to {access.owner}, which can log in, and no login is a "
+            f"member of {WRITER}",
             why,
             "use roles (docs/deploy.md#postgres), or keep signed checkpoints elsewhere "
             "(docs/verification.md#checkpoints)",
         )
 
 
+def tenants(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
+    """Tenants who see more than their namespaces, and grants of tenants that do not exist."""
+    if facts.schema is None:
+        return
+    for login in facts.schema.access.logins:
+        if _TENANT not in login.roles:
+            continue
+        why = "it sees the decisions about all namespaces"
+        others = [role for role in login.roles if role != _TENANT]
+        if login.is_superuser:
+            problem = f"role {login.name} is a superuser and a member of {_TENANT}"
+            yield warn(problem, why, f"ALTER ROLE {login.name} NOSUPERUSER")
+        elif others:
+            roles = ", ".join(others)
+            problem = f"role {login.name} is a member of {_TENANT} and of {roles}"
+            yield warn(problem, why, f"REVOKE {roles} FROM {login.name}")
+    for role, namespace in facts.schema.access.lost_grants:
+        yield warn(
+            f"role {role}, which does not exist, is granted namespace {namespace}",
+            "a role of that name that is created later sees that namespace",
+            f"eventsched db grant --role {role} --namespace {namespace} --revoke",
+        )
+
+
 def privileges(facts: DatabaseFacts) -> Iterator[DatabaseFinding]:
-    """Rights that the migrations do not give: of PUBLIC, of readers, of writers."""
+    """Rights that the migrations do not give: of PUBLIC and of eventsched's roles."""
     if facts.schema is None:
         return
     groups: dict[tuple[str, str, bool], list[Privilege]] = defaultdict(list)
-    for right in facts.schema.privileges:
+    for right in facts.schema.access.privileges:
         groups[right.role, right.name, right.may_write].append(right)
     for (role, name, may_write), rights in groups.items():
         objects = [right.object for right in rights]

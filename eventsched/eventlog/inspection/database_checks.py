@@ -10,7 +10,7 @@ from eventsched.eventlog.inspection.database_findings import Check, DatabaseFind
 
 def _lacks_schema(facts: DatabaseFacts) -> str:
     if not facts.is_readable:
-        return "this user may not read the log: GRANT eventsched_reader to it"
+        return "this user may not read the log: GRANT eventsched_auditor to it"
     return "" if facts.schema is not None else "the schema is not of this version"
 
 
@@ -34,6 +34,7 @@ CHECKS = (
     Check("partitions", log_checks.partitions, _lacks_schema),
     Check("privileges", access_checks.privileges, _lacks_schema),
     Check("writers", access_checks.writers, _lacks_schema),
+    Check("tenants", access_checks.tenants, _lacks_schema),
     Check("data checksums", server_checks.data_checksums),
     Check("synchronous replication", server_checks.synchronous_replication),
     Check("WAL level", server_checks.wal_level),

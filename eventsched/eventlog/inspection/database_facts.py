@@ -8,6 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 import psycopg
 from psycopg import sql
 
+from eventsched.eventlog.inspection.access_facts import AccessFacts, read_access
 from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
 from eventsched.eventlog.schema.migrations import StoredVersion
@@ -102,62 +103,6 @@ WHERE p.relispartition IS NOT TRUE
        WHERE g.tgrelid = p.oid AND f.proname = 'deny' AND g.tgenabled = 'A'))
 ORDER BY c.stream, c.first, t.relname
 """
-_OWNER = """
-SELECT quote_ident(r.rolname), r.rolcanlogin
-FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
-WHERE n.nspname = 'eventsched_log'
-"""
-# Postgres 16 adds members who may neither use nor take on the role: those who created it.
-_LOGINS = """
-WITH RECURSIVE membership AS (
-    SELECT m.roleid, m.member FROM pg_auth_members m
-    WHERE coalesce((to_jsonb(m) ->> 'inherit_option')::boolean, true)
-       OR coalesce((to_jsonb(m) ->> 'set_option')::boolean, true)
-), writer AS (
-    SELECT oid FROM pg_roles WHERE rolname = 'eventsched_writer'
-    UNION SELECT m.member FROM membership m JOIN writer w ON w.oid = m.roleid
-), owner AS (
-    SELECT nspowner AS oid FROM pg_namespace WHERE nspname = 'eventsched_log'
-    UNION SELECT m.member FROM membership m JOIN owner o ON o.oid = m.roleid
-)
-SELECT quote_ident(r.rolname), r.rolsuper, r.oid IN (SELECT oid FROM owner) FROM pg_roles r
-WHERE r.rolcanlogin AND r.oid IN (SELECT oid FROM writer) ORDER BY 1
-"""
-_OBJECTS = """
-WITH ours AS (SELECT * FROM pg_namespace WHERE nspname IN ('eventsched', 'eventsched_log')),
-object AS (
-    SELECT 'SCHEMA ' || nspname AS name, nspacl AS acl, true AS is_powerful FROM ours
-    UNION ALL
-    SELECT 'TABLE ' || n.nspname || '.' || c.relname, c.relacl, true
-    FROM pg_class c JOIN ours n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm')
-    UNION ALL
-    SELECT 'FUNCTION ' || p.oid::regprocedure, coalesce(p.proacl, acldefault('f', p.proowner)),
-           p.prosecdef
-    FROM pg_proc p JOIN ours n ON n.oid = p.pronamespace
-)
-"""
-_PUBLIC = f"""
-{_OBJECTS}
-SELECT 'PUBLIC', a.privilege_type, o.name,
-       a.privilege_type NOT IN ('SELECT', 'USAGE', 'EXECUTE')
-       OR (a.privilege_type = 'EXECUTE' AND o.is_powerful)
-FROM object o CROSS JOIN LATERAL aclexplode(o.acl) a WHERE a.grantee = 0 ORDER BY 3, 2
-"""
-# Rights that the migrations give to no role except the owner.
-_WRITES = """
-SELECT r.rolname::text, p.name, 'TABLE ' || c.relnamespace::regnamespace || '.' || c.relname, true
-FROM pg_roles r CROSS JOIN pg_class c
-CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) WITH ORDINALITY p (name, n)
-WHERE r.rolname IN ('eventsched_reader', 'eventsched_writer') AND c.relkind IN ('r', 'p')
-AND c.relnamespace = 'eventsched_log'::regnamespace AND has_table_privilege(r.oid, c.oid, p.name)
-UNION ALL
-SELECT r.rolname::text, 'EXECUTE', 'FUNCTION ' || p.oid::regprocedure, true
-FROM pg_roles r CROSS JOIN pg_proc p
-WHERE r.rolname = 'eventsched_reader' AND p.prosecdef
-AND p.pronamespace = 'eventsched_log'::regnamespace
-AND has_function_privilege(r.oid, p.oid, 'EXECUTE')
-ORDER BY 1, 3, 2
-"""
 
 
 # Names of roles and of the database are quoted as SQL needs it.
@@ -230,24 +175,6 @@ class BrokenPartition(NamedTuple):
     bounds: str
 
 
-class Login(NamedTuple):
-    """A role that can log in and is a member of the writer's role."""
-
-    name: str
-    is_superuser: bool
-    owns_schema: bool
-
-
-class Privilege(NamedTuple):
-    """A right that no migration gives: role, name and object as in GRANT. ``may_write``: it lets
-    the role change the log."""
-
-    role: str
-    name: str
-    object: str
-    may_write: bool
-
-
 class SchemaFacts(NamedTuple):
     """The log and its schema, if this version runs on it. ``triggers``: whether a trigger is
     enabled ('A': always), by ``table.trigger``."""
@@ -256,10 +183,7 @@ class SchemaFacts(NamedTuple):
     head_dead_rows: int
     triggers: dict[str, str]
     broken_partitions: list[BrokenPartition]
-    owner: str
-    owner_can_login: bool
-    logins: list[Login]
-    privileges: list[Privilege]
+    access: AccessFacts
 
 
 class DatabaseFacts(NamedTuple):
@@ -329,19 +253,12 @@ def _server(connection: psycopg.Connection[Any], offset: float, error: float) ->
 
 
 def _schema(connection: psycopg.Connection[Any]) -> SchemaFacts:
-    public = [Privilege(*row) for row in _rows(connection, _PUBLIC)]
-    of_all = {(right.name, right.object) for right in public}
-    writes = [Privilege(*row) for row in _rows(connection, _WRITES)]
-    [(owner, can_login)] = _rows(connection, _OWNER)
     return SchemaFacts(
         ends=[StreamEnd(*row) for row in _rows(connection, _ENDS)],
         head_dead_rows=next((row[0] for row in _rows(connection, _DEAD)), 0),
         triggers=dict(_rows(connection, _TRIGGERS)),
         broken_partitions=[BrokenPartition(*row) for row in _rows(connection, _BROKEN_PARTITIONS)],
-        owner=owner,
-        owner_can_login=can_login,
-        logins=[Login(*row) for row in _rows(connection, _LOGINS)],
-        privileges=public + [right for right in writes if (right.name, right.object) not in of_all],
+        access=read_access(connection),
     )
 
 

@@ -56,7 +56,7 @@ WITH part AS (
 )
 SELECT c.relname::text, sum(p.main)::bigint, sum(p.heap_and_toast - p.toast)::bigint,
        sum(p.toast)::bigint, sum(p.indexes)::bigint
-FROM part p JOIN pg_class c ON c.oid = p.root
+FROM part p JOIN pg_class c ON c.oid = p.root WHERE has_table_privilege(c.oid, 'SELECT')
 GROUP BY c.relname ORDER BY sum(p.heap_and_toast + p.indexes) DESC, c.relname
 """
 _SERVER = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from eventsched.eventlog.inspection.access_facts import WRITER
 from eventsched.eventlog.inspection.database_facts import (
     DatabaseFacts,
     OpenTransaction,
@@ -187,9 +188,10 @@ def _effective(facts: DatabaseFacts, name: str) -> Iterator[tuple[str, str, str]
     place once. The most specific one holds: a role in a database, a role, a database, the server.
     """
     server = facts.server
-    logins = [login.name for login in facts.schema.logins] if facts.schema else []
-    if facts.schema and not logins:
-        logins = [facts.schema.owner]
+    access = facts.schema.access if facts.schema else None
+    logins = [login.name for login in access.logins if WRITER in login.roles] if access else []
+    if access and not logins:
+        logins = [access.owner]
     places: dict[tuple[str, str, str], None] = {}
     for login in logins or [""]:
         matching = [

@@ -1,4 +1,4 @@
-"""Reads a log in Postgres: records, vectors, snapshots. Needs the reader role."""
+"""Reads a log in Postgres: records, vectors, snapshots. Needs the role eventsched_auditor."""
 
 import sys
 from collections.abc import Iterator

@@ -48,7 +48,7 @@ def open_requests(address: str, stream: str) -> Iterator[RequestTable]:
             shown(address),
             str(problem).split("\n")[0],
             "GRANT eventsched_writer to this user, or EXECUTE ON FUNCTION "
-            "eventsched_log.ask_to_forget(text, text, text) and eventsched_reader",
+            "eventsched_log.ask_to_forget(text, text, text) and eventsched_auditor",
         ) from problem
     except psycopg.Error as problem:
         raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem

@@ -313,6 +313,20 @@ stream_grant = Table(
     Column("stream", Text, primary_key=True),
 )
 
+tenant_grant = Table(
+    "tenant_grant",
+    metadata,
+    *(Column(name, Text, primary_key=True) for name in ("role", "namespace")),
+    Column("stream", Text, primary_key=True, server_default=text("''")),
+)
+
+tenant_secret = Table(
+    "tenant_secret",
+    metadata,
+    Column("is_it", Boolean, primary_key=True, server_default=text("true")),
+    Column("secret", LargeBinary, nullable=False),
+)
+
 _COMMENTS = {
     "stream": "One row a stream: the log of one scheduler identity",
     "head": "Fence, sequencer and chain head of a stream",
@@ -344,6 +358,10 @@ _COMMENTS = {
     "scoring": "Derived: the score columns that a number stands for",
     "request": "What people ask of the scheduler of a stream; no part of the log",
     "stream_grant": "Which login roles may write which streams; none: every writer every stream",
+    "tenant_grant": (
+        "Which tenants see the decisions of which namespaces; stream '': every stream"
+    ),
+    "tenant_secret": "The key of the ids that tenants see of other pods",
     "request.seq": "Position of the record that answers it; null while there is none",
     "partition.base": (
         "The first vector of an earlier partition that a vector of this one builds on"
@@ -354,7 +372,7 @@ _COMMENTS = {
     "batch.hash": "sha256 over this batch and the one before",
 }
 """The comments that the migrations set on tables and columns (migrations/sql: 0001_comments,
-0002_requests, 0010_rows, 0012_partitions, 0013_seals)."""
+0002_requests, 0010_rows, 0012_partitions, 0013_seals, 0014_tenants)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")

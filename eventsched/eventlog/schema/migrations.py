@@ -244,13 +244,14 @@ def _exclusively(address: str, connection: Connection) -> Iterator[None]:
 
 def _denied(address: str, problem: ProgrammingError) -> UnavailableError:
     message = _first_line(problem)
-    if "eventsched_owner" not in (problem.statement or ""):
+    statement = problem.statement or ""
+    if "CREATE ROLE" not in statement and "GRANT eventsched_" not in statement:
         return UnavailableError(
             shown(address), message, "GRANT CREATE ON DATABASE to this user, or use another user"
         )
     return UnavailableError(
         shown(address),
-        f"{message} (the roles eventsched_owner, _writer and _reader)",
+        f"{message} (the roles whose names begin with eventsched_)",
         "run `eventsched db upgrade` as a user who may create roles, or pass "
         "--one-user to do without them",
     )

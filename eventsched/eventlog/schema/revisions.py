@@ -18,6 +18,8 @@ TABLE_LOCK_LIMIT = 10
 """Seconds for which a migration waits for a lock on a table. Sessions behind it in the lock's
 queue, such as the scheduler's appends, wait as long."""
 OWNER, WRITER, READER = "eventsched_owner", "eventsched_writer", "eventsched_reader"
+MIGRATOR, AUDITOR = "eventsched_migrator", "eventsched_auditor"
+ARCHIVER, TENANT = "eventsched_archiver", "eventsched_tenant"
 
 
 def lock_migrations(connection: Connection) -> None:
@@ -44,6 +46,17 @@ def has_roles() -> bool:
     """Whether the schema belongs to the role eventsched_owner, rather than to a single user."""
     owner = "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'eventsched_log'"
     return bool(op.get_bind().execute(text(owner)).scalar() == OWNER)
+
+
+def create_role(role: str, attributes: str = "") -> None:
+    """Creates a role that cannot log in, unless there is one of that name: roles belong to the
+    server, and an administrator may have made it."""
+    op.execute(
+        f"DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN "
+        f"CREATE ROLE {role} NOLOGIN {attributes}; END IF; "
+        # Two databases of a server may be set up at the same time.
+        "EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
+    )
 
 
 @contextmanager

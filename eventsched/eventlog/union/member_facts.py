@@ -30,7 +30,9 @@ SELECT json_build_object(
             'arguments', pg_get_function_arguments(p.oid),
             'columns', substr(pg_get_function_result(p.oid), length('TABLE') + 1)
         ) ORDER BY p.proname), '[]')
-        FROM pg_proc p WHERE p.pronamespace = 'eventsched'::regnamespace AND p.proretset),
+        FROM pg_proc p WHERE p.pronamespace = 'eventsched'::regnamespace AND p.proretset
+        AND has_function_privilege(p.oid, 'EXECUTE')  -- those of tenants are for tenants
+    ),
     'comments', (
         SELECT coalesce(json_object_agg(c.relname, obj_description(c.oid, 'pg_class')), '{{}}')
         FROM pg_class c WHERE c.relnamespace = 'eventsched'::regnamespace AND c.relkind = 'v')
@@ -72,7 +74,7 @@ def read_member_facts(
         if found.may_write:
             user = member.login["user"]
             problem = f"user {user} may change the log"
-            remedy = "name a login that can only read, such as a member of eventsched_reader"
+            remedy = "name a login that can only read, such as a member of eventsched_auditor"
             raise InputError(where, problem, remedy)
         if found.schema != facts[0].schema:
             problem = f"has schema {found.schema}, and {members[0].name} has {facts[0].schema}"
@@ -105,7 +107,7 @@ def _facts(connection: psycopg.Connection[Any], member: UnionMember) -> MemberFa
         raise InputError(where, "has no eventsched schema", remedy) from problem
     except psycopg.errors.InsufficientPrivilege as problem:
         message = problem.diag.message_primary or "it may not read the log"
-        remedy = f"GRANT eventsched_reader TO {member.login['user']} there"
+        remedy = f"GRANT eventsched_auditor TO {member.login['user']} there"
         raise InputError(where, message, remedy) from problem
     except psycopg.Error as problem:
         message = (problem.diag.message_primary or str(problem)).strip().splitlines()[0]

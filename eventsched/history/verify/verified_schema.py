@@ -16,7 +16,10 @@ from typing import Any
 import psycopg
 
 SCHEMAS = ("eventsched", "eventsched_log")
-_ROLES = ("eventsched_owner", "eventsched_writer", "eventsched_reader")
+_ROLES = (
+    "eventsched_owner", "eventsched_migrator", "eventsched_writer", "eventsched_reader",
+    "eventsched_auditor", "eventsched_archiver", "eventsched_tenant",
+)  # fmt: skip
 _FACTS = r"""
 WITH ours AS (SELECT oid, nspname FROM pg_namespace
               WHERE nspname IN ('eventsched', 'eventsched_log')),
@@ -101,7 +104,7 @@ SELECT rolname::text, concat_ws(' ',
        CASE WHEN rolcreatedb THEN 'CREATEDB' END, CASE WHEN rolreplication THEN 'REPLICATION' END,
        CASE WHEN rolbypassrls THEN 'BYPASSRLS' END,
        CASE WHEN rolcanlogin AND rolname = 'eventsched_owner' THEN 'LOGIN' END)
-FROM pg_roles WHERE rolname IN ('eventsched_owner', 'eventsched_writer', 'eventsched_reader')
+FROM pg_roles WHERE rolname = ANY(%s)
 """
 
 Facts = dict[str, str]
@@ -132,7 +135,7 @@ def facts(connection: psycopg.Connection[Any]) -> Facts:
         if owner is not None and owner[0] == _ROLES[0]:
             for name, role, privilege in connection.execute(_GRANTS).fetchall():
                 grants.setdefault(f"grants on {name} to {role}", []).append(privilege)
-            for role, attributes in connection.execute(_ATTRIBUTES).fetchall():
+            for role, attributes in connection.execute(_ATTRIBUTES, [list(_ROLES)]).fetchall():
                 digests[f"attributes of role {role}"] = _digest(attributes)
         for name, privileges in grants.items():
             digests[name] = _digest(",".join(sorted(set(privileges))))
