@@ -237,8 +237,7 @@ class World:
         requests = process.leader.step([message], now, is_time_up=self._is_time_up)
         kind = type(message).__name__
         if was_reconciling:
-            kind += " among lists"
-            self.counts[kind] += 1
+            self.counts[f"{kind} among lists"] += 1
         self.trace.append((self.steps, self.now, process.number, kind, len(requests)))
         if process.leader.stopped:
             self.counts[f"deposed: {process.leader.stopped}"] += 1
@@ -250,6 +249,7 @@ class World:
         if self._happens("crash when delicate" if delicate else "crash in step"):
             self.counts["crash"] += 1
             self.counts[f"crash after {kind}"] += 1
+            self.counts["crash among lists"] += was_reconciling
             sent = self.rng.randint(0, len(requests))
             for request in requests[sent:]:
                 self.counts[f"crash before {type(request).__name__}"] += 1
