@@ -7,7 +7,7 @@ from typing import NamedTuple
 STOP, PRE, POST = "", "pre", "post"
 """What a migration means for processes of earlier versions. PRE only adds: they go on. POST removes
 what they need, and a process of its own version runs before it as well as after it. With STOP they
-have to end before it, as with all migrations up to 0014."""
+have to end before it, as with all migrations up to 0016."""
 
 
 class MigrationFile(NamedTuple):
