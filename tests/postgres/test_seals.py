@@ -268,3 +268,23 @@ def test_a_seal_that_does_not_say_what_the_chain_says_is_found(
         admin.execute("UPDATE eventsched_log.pruned SET seal = seal + 1")
     assert main(["verify", "--database", small]) == 1
     assert "no seal at position" in capsys.readouterr().out
+
+
+def test_commands_answer_from_what_is_left(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also about a pod whose first records were dropped."""
+    fill(small, DROPS, drops=True)
+    capsys.readouterr()
+    of_database = ["--database", small]
+    for command in (
+        ["explain", "default/p0"], ["explain", "default/p0", "-o", "json"],
+        ["explain", "default/p29"],
+        ["log", "list"], ["log", "list", "--pod", "default/p0"], ["log", "list", "--since", "90d"],
+        ["log", "tail"], ["log", "streams"], ["db", "stats"], ["sticky", "list"],
+        ["sql", "-c", "SELECT count(*) FROM decisions"],
+    ):  # fmt: skip
+        code = main([*command, *of_database])
+        said = capsys.readouterr()
+        assert code == 0, (command, said.out, said.err)
+        if command == ["explain", "default/p0"]:
+            assert said.out.startswith("default/p0 has been on n")
+            assert f"its records before position {begin(small)} were dropped" in said.out

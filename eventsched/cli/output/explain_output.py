@@ -31,6 +31,11 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     if explained.older:
         places = ", ".join(f"{pod.uid} (position {pod.position})" for pod in explained.older)
         lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
+    if explained.begin:
+        lines.append(
+            f"its records before position {explained.begin} were dropped, so its begin is not "
+            "known; --from-archive FOLDER has them"
+        )
     steps = explained.steps if full else merge_repeated(explained.steps)
     rows = [_row(step) for step in steps]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
@@ -225,6 +230,7 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "name": pod.name,
         "seq": pod.position,
         "summary": headline_json(explained),
+        "begin": explained.begin,
         "older": [{"uid": older.uid, "seq": older.position} for older in explained.older],
         "moves": [_move(step) for step in explained.moves],
         "attempts": [_attempt(attempt) for attempt in explained.attempts],

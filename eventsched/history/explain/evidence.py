@@ -49,12 +49,25 @@ class LoggedPod(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+def is_about(record: AnyRecord, key: str) -> bool:
+    """Whether a record is about the pod with this uid (as views show it), or chose it as a
+    victim."""
+    uid = pod_of(record)
+    victims = record.victims if isinstance(record, records.PreemptionDecided) else ()
+    return (uid is not None and uid_key(uid) == key) or key in map(uid_key, victims)
+
+
 class Evidence(Protocol):
     """What a stream's log says. Numbers are those of its dictionaries and node rows."""
 
     @property
     def stream(self) -> str:
         """The stream's name."""
+
+    @property
+    def begin(self) -> int:
+        """The position of the first record that was not dropped. Before the records of a pod that
+        was added earlier, ``records`` gives made-up ones that say how it stood."""
 
     def pods(self, name: str) -> list[LoggedPod]:
         """The pods that ``name`` means (``namespace/name``, a name or a uid), in order of
@@ -150,6 +163,11 @@ class ScannedEvidence:
         """The stream's name."""
         return self._stream
 
+    @property
+    def begin(self) -> int:
+        """See Evidence."""
+        return 0
+
     def pods(self, name: str) -> list[LoggedPod]:
         """See Evidence."""
         by_uid = self._pods.get(uid_key(name))
@@ -164,12 +182,7 @@ class ScannedEvidence:
     def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """See Evidence."""
         for stored in self._log.read(pod.position):
-            record = stored.record
-            uid = pod_of(record)
-            concerns_pod = uid is not None and uid_key(uid) == pod.uid
-            if isinstance(record, records.PreemptionDecided):
-                concerns_pod = concerns_pod or pod.uid in map(uid_key, record.victims)
-            if concerns_pod:
+            if is_about(stored.record, pod.uid):
                 yield stored
                 if stored.kind == "PodDeleted":
                     return
@@ -248,6 +261,11 @@ class SearchedEvidence:
     def stream(self) -> str:
         """The stream's name."""
         return self._log.stream
+
+    @property
+    def begin(self) -> int:
+        """See Evidence."""
+        return 0
 
     def pods(self, name: str) -> list[LoggedPod]:
         """See Evidence."""

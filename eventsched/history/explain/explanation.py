@@ -115,6 +115,8 @@ class Explanation:
     explained: ExplainedAttempt | None
     preemption: PreemptionExplanation | None = None
     """The preemption that the explained attempt caused, or that made room for it."""
+    begin: int = 0
+    """The position of the first record that was kept, if the pod was added before; else 0."""
 
     @property
     def moves(self) -> list[Step]:
@@ -136,7 +138,8 @@ def explain(
     does not hold."""
     pod, older = find_pod(evidence, name)
     stored = list(evidence.records(pod))
-    steps = _steps(evidence, pod, stored)
+    begin = evidence.begin if pod.position < evidence.begin else 0
+    steps = _steps(evidence, pod, stored, begin)
     verdicts = evidence.verdicts()
     attempts = [
         ExplainedAttempt(step.position, step.at, step.record, _refusals(step.record, verdicts))
@@ -147,11 +150,11 @@ def explain(
     if index is None:
         if node is not None:
             raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
-        return Explanation(evidence.stream, pod, older, steps, tuple(attempts), None)
+        return Explanation(evidence.stream, pod, older, steps, tuple(attempts), None, begin=begin)
     attempts[index] = _with_vectors(evidence, attempts[index], verdicts, node, recompute)
     return Explanation(
         evidence.stream, pod, older, steps, tuple(attempts), attempts[index],
-        _preemption_of(evidence, pod, steps, attempts[index], recompute or evidence.detail),
+        _preemption_of(evidence, pod, steps, attempts[index], recompute or evidence.detail), begin,
     )  # fmt: skip
 
 
@@ -207,8 +210,11 @@ def suggestion(name: str, known: list[str]) -> str:
     return f"there are, among others: {', '.join(known[:_SUGGESTED])}" if known else "there is none"
 
 
-def _steps(evidence: Evidence, pod: LoggedPod, stored: list[StoredRecord]) -> tuple[Step, ...]:
-    """The pod's records with their texts, and the origins of its moves between queues."""
+def _steps(
+    evidence: Evidence, pod: LoggedPod, stored: list[StoredRecord], begin: int
+) -> tuple[Step, ...]:
+    """The pod's records with their texts, and the origins of its moves between queues. The records
+    before position ``begin`` are made up."""
     decoded = [(entry, entry.record) for entry in stored]
     causes = {
         entry.cause
@@ -217,7 +223,9 @@ def _steps(evidence: Evidence, pod: LoggedPod, stored: list[StoredRecord]) -> tu
     }
     origins = origins_of(evidence, causes - {entry.position for entry in stored})
     names = evidence.names({uid for _, record in decoded for uid in pods_named_in(record)})
-    changes = update_differences.in_words((entry.position, record) for entry, record in decoded)
+    changes = update_differences.in_words(
+        (entry.position, record) for entry, record in decoded if entry.position >= begin
+    )
     return tuple(
         Step(
             entry.position,

@@ -6,11 +6,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import Row, text
 
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import AnyRecord, PodAdded, PodQueued, Queue
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import decode_records
-from eventsched.history.explain.evidence import LOOKED_BACK, LoggedPod, uid_key
+from eventsched.history.explain.evidence import LOOKED_BACK, LoggedPod, is_about, uid_key
 from eventsched.history.explain.record_text import concerns, pod_of
 
 _SIMILAR_NAMES = 200
@@ -35,6 +38,11 @@ CROSS JOIN LATERAL (
     WHERE stream = :s AND ordinal = row AND seq < :before ORDER BY seq DESC LIMIT 1
 ) n
 ORDER BY row
+"""
+
+_STATE = """
+SELECT state, node, since FROM eventsched_log.pod_now
+WHERE stream = :s AND uid = CAST(:uid AS uuid)
 """
 
 _PAGE = 64
@@ -86,6 +94,11 @@ class StoredEvidence:
         """The stream's name."""
         return self._reader.stream
 
+    @property
+    def begin(self) -> int:
+        """See Evidence."""
+        return self._reader.begin
+
     def pods(self, name: str) -> list[LoggedPod]:
         """See Evidence."""
         rows = self._reader.rows(f"{_PODS} AND uid = CAST(:uid AS uuid)", uid=uid_key(name))
@@ -108,7 +121,11 @@ class StoredEvidence:
 
     def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """See Evidence."""
-        uid = pod_of(self.records_at([pod.position])[pod.position].record)
+        first = self.records_at([pod.position]).get(pod.position)
+        if first is None:
+            yield from self._records_left(pod)
+            return
+        uid = pod_of(first.record)
         assert uid is not None
         encoded_uid = msgspec.json.encode(uid)
         for row in self._batches_of(pod):
@@ -119,6 +136,27 @@ class StoredEvidence:
                     yield stored
                     if stored.kind == "PodDeleted":
                         return
+
+    def _records_left(self, pod: LoggedPod) -> Iterator[StoredRecord]:
+        """The records of a pod whose first ones were dropped, after one or two that say how it
+        stood then, as far as the log still knows."""
+        left: list[StoredRecord] = []
+        for row in self._batches_of(pod):
+            of_pod = (s for s in decode_records(row.first, row.body) if is_about(s.record, pod.uid))
+            left += of_pod
+            if left and left[-1].kind == "PodDeleted":
+                break
+        state = next(iter(self._reader.rows(_STATE, uid=pod.uid)), None)
+        at = min(([] if state is None else [state["since"]]) + [s.at for s in left[:1]], default=0)
+        is_bound = state is not None and state["state"] == "bound"
+        node = state["node"] if state is not None and is_bound else ""
+        known = Pod(uid=pod.uid, name=pod.name, namespace=pod.namespace, node_name=node)
+        earlier: list[AnyRecord] = [PodAdded(pod=known)]
+        if state is not None and state["state"] in set(map(str, Queue)) and not left:
+            earlier.append(PodQueued(uid=pod.uid, queue=Queue(state["state"]), cause=""))
+        for record in earlier:
+            yield StoredRecord.of(LogEntry(pod.position, at, pod.position, record))
+        yield from left
 
     def _batches_of(self, pod: LoggedPod) -> Iterator[Row[Any]]:
         """The batches with records about a pod from its first one on; each page is read in a
