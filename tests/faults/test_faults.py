@@ -71,12 +71,12 @@ def test_nothing_wrong_happens(first: int, lossy: bool) -> None:
 @pytest.mark.parametrize("mutant", ["bindfirst", "noepoch"])
 def test_seeds_catch_gross_defects(mutant: str) -> None:
     """The others are caught by test_scenarios.py."""
-    assert campaign.run(range(5), mutant=mutant).violations
+    assert campaign.run(range(10), mutant=mutant).violations
 
 
 def test_a_violation_names_the_command_that_repeats_it() -> None:
     """And its seed and step."""
-    [violation, *_] = campaign.run(range(5), mutant="noepoch").violations
+    [violation, *_] = campaign.run(range(10), mutant="noepoch").violations
     message, command = violation.split("\n")
     assert message.startswith("seed ")
     assert " step " in message

@@ -245,7 +245,7 @@ class World:
             return
         if process.leader.leading:
             self._compare(process)
-        delicate = isinstance(message, DELICATE) or was_reconciling
+        delicate = isinstance(message, DELICATE)
         if self._happens("crash when delicate" if delicate else "crash in step"):
             self.counts["crash"] += 1
             self.counts[f"crash after {kind}"] += 1

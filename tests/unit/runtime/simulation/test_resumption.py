@@ -67,6 +67,7 @@ class Reader:
     def __init__(self, log: Kept, snapshot: StoredSnapshot | None = None) -> None:
         self.stream = log.stream
         self._log, self._snapshot = log, snapshot
+        self.begin = 0
 
     @property
     def head(self) -> Head:
