@@ -40,7 +40,21 @@ def add_to(commands: Any) -> None:
     )
     url.add_argument("--role", choices=tuple(ROLES), default="reader")
     url.set_defaults(run=_url)
-    upgrade = actions.add_parser(
+    upgrade = _add_upgrade(actions)
+    stop = actions.add_parser("stop", help="stop an embedded server that no process uses")
+    stop.set_defaults(run=_stop)
+    granted = _add_grant(actions)
+    for action in (url, upgrade, stop, granted):
+        add_database_options(action, stream=False)
+    db_stats.add_action(actions)
+    db_doctor.add_action(actions)
+    db_archive.add_action(actions)
+    db_union.add_action(actions)
+    db_prune.add_action(actions)
+
+
+def _add_upgrade(actions: Any) -> argparse.ArgumentParser:
+    upgrade: argparse.ArgumentParser = actions.add_parser(
         "upgrade",
         help="bring the schema to this version",
         description="Brings the schema to this version. A command that writes to an embedded "
@@ -67,9 +81,11 @@ def add_to(commands: Any) -> None:
         help="the rest, once all replicas have this version; there is no way back from it",
     )
     upgrade.set_defaults(run=_upgrade, step="")
-    stop = actions.add_parser("stop", help="stop an embedded server that no process uses")
-    stop.set_defaults(run=_stop)
-    granted = actions.add_parser(
+    return upgrade
+
+
+def _add_grant(actions: Any) -> argparse.ArgumentParser:
+    granted: argparse.ArgumentParser = actions.add_parser(
         "grant",
         help="say which role may write which stream, or which tenant sees which namespace",
         description="Lets a login role write a stream. A role with grants may write those streams "
@@ -83,13 +99,7 @@ def add_to(commands: Any) -> None:
     granted.add_argument("--namespace", metavar="NAME", help="the namespace that a tenant sees")
     granted.add_argument("--revoke", action="store_true", help="revoke the grant")
     granted.set_defaults(run=_grant)
-    for action in (url, upgrade, stop, granted):
-        add_database_options(action, stream=False)
-    db_stats.add_action(actions)
-    db_doctor.add_action(actions)
-    db_archive.add_action(actions)
-    db_union.add_action(actions)
-    db_prune.add_action(actions)
+    return granted
 
 
 def _url(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import zlib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -257,6 +258,20 @@ def test_a_log_whose_checkpoint_is_gone_is_refused(
             await running
 
     play(small, refused)
+
+
+def test_a_start_without_snapshots_begins_at_a_checkpoint(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So an upgrade that cannot read them does not need the records that were dropped."""
+    fill(small, DROPS, drops=True)
+    with psycopg.connect(small, autocommit=True) as admin:
+        admin.execute("DELETE FROM eventsched_log.snapshot")
+    newest = rows(small, "SELECT max(seq) FROM eventsched_log.checkpoint")[0][0]
+    capsys.readouterr()
+    fill(small, KEEPS)
+    assert re.search(rf"begun with a snapshot +seq={newest}\b", capsys.readouterr().out)
+    assert main(["verify", "--database", small]) == 0
 
 
 def test_a_seal_that_does_not_say_what_the_chain_says_is_found(

@@ -60,6 +60,7 @@ SELECT 'trigger', r.name || '.' || t.tgname, true,
            THEN regexp_replace(pg_get_triggerdef(t.oid), '_\d+_\d+ ', '_# ')
            ELSE pg_get_triggerdef(t.oid) END)
 FROM pg_trigger t JOIN rel r ON r.oid = t.tgrelid WHERE NOT t.tgisinternal
+AND (NOT r.relispartition OR pg_get_triggerdef(t.oid) IS NOT NULL)  -- dropped meanwhile
 UNION ALL
 SELECT 'rule', r.name || '.' || w.rulename, true, pg_get_ruledef(w.oid)
 FROM pg_rewrite w JOIN rel r ON r.oid = w.ev_class
@@ -153,7 +154,11 @@ def differences(connection: psycopg.Connection[Any]) -> list[str]:
             f"the database is at revision {revision}, expected {known['revision']}; only the "
             "version of that revision can compare it"
         ]
-    return list(_compared(facts(connection), known["facts"], major(connection)))
+    found = list(_compared(facts(connection), known["facts"], major(connection)))
+    if found:  # a scheduler may drop partitions meanwhile, each table in a moment of its own
+        again = set(_compared(facts(connection), known["facts"], major(connection)))
+        found = [difference for difference in found if difference in again]
+    return found
 
 
 def expected() -> dict[str, Any]:
