@@ -59,6 +59,15 @@ EVERYTHING: dict[str, Any] = {
             "spec": {"resources": {"requests": {"cpu": "1"}}},
         }
     },
+    "archive": {
+        "enabled": True,
+        "existingClaim": "log-archive",
+        "nodeSelector": {"disk": "big"},
+        "tolerations": [{"operator": "Exists"}],
+        "extraEnv": [{"name": "A", "value": "b"}],
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+    },
     "serviceAccount": {"annotations": {"a": "b"}},
     "rbac": {"role": "own"},
     "monitoring": {

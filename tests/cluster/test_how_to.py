@@ -345,13 +345,14 @@ def test_install_with_helm(plane: ControlPlane, kubectl: Path, tmp_path: Path) -
         {
             "SCHEDULER_URL": "postgresql://scheduler@db/eventsched",
             "MIGRATOR_URL": "postgresql://migrator@db/eventsched",
+            "ARCHIVER_URL": "postgresql://archiver@db/eventsched",
             "KUBECONFIG": str(plane.kubeconfig),
             "HELM_CACHE_HOME": str(tmp_path),
         },
         path=(kubectl, program.parent),
     )
     try:
-        assert page.run() == 9
+        assert page.run() == 13
     finally:
         removed(plane, "secret,deploy", "--all", "--namespace=scheduling")
         removed(plane, "namespace", "scheduling")

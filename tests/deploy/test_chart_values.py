@@ -150,6 +150,13 @@ def test_the_schema_describes_every_value() -> None:
             {"database": {"embedded": {"enabled": True}, "cloudNativePG": {"enabled": True}}},
             "are both enabled",
         ),
+        ({"archive": {"enabled": True}}, "archive.existingClaim is missing"),
+        (
+            {"archive": {"enabled": True}, "database": {"embedded": {"enabled": True}}},
+            "archive needs a database that its pod can reach",
+        ),
+        ({"archive": {"schedule": "daily"}}, "/archive/schedule"),
+        ({"archive": {"folder": "/"}}, "additional properties 'folder' not allowed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

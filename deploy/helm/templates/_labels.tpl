@@ -4,6 +4,13 @@ app.kubernetes.io/component: scheduler
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* The labels of the pods that archive. No selector of the scheduler's pods has them. */ -}}
+{{- define "eventsched.archiveSelector" -}}
+app.kubernetes.io/name: eventsched
+app.kubernetes.io/component: archive
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
 {{- /* Labels of the release. */ -}}
 {{- define "eventsched.release" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}

@@ -33,6 +33,8 @@
   "plugins" (list "enabled" "disabled")
   "database" (list "secret" "urlKey" "migrationUrlKey" "port" "migration" "embedded" "cloudNativePG")
   "checkpoints" (list "secret")
+  "archive" (list "enabled" "image" "existingClaim" "secret" "urlKey" "schedule" "resources"
+    "nodeSelector" "tolerations" "extraEnv" "extraVolumes" "extraVolumeMounts")
   "networkPolicy" (list "egressPorts")
   "serviceAccount" (list "create" "name" "annotations")
   "rbac" (list "role")
@@ -77,6 +79,7 @@ values.yaml: an upgrade with --reuse-values has only those of the old chart.
 {{- $cnpg := .Values.database.cloudNativePG | default dict -}}
 {{- $extender := .Values.extender | default dict -}}
 {{- $account := .Values.serviceAccount | default dict -}}
+{{- $archive := .Values.archive | default dict -}}
 {{- if and $embedded.enabled $cnpg.enabled }}
 {{- fail "database.embedded and database.cloudNativePG are both enabled: enable one of them" }}
 {{- end }}
@@ -86,10 +89,17 @@ values.yaml: an upgrade with --reuse-values has only those of the old chart.
 {{- if and .Values.profiles (or .Values.plugins.enabled .Values.plugins.disabled .Values.pluginConfig) }}
 {{- fail "profiles replaces plugins and pluginConfig: set profiles, or the other two" }}
 {{- end }}
+{{- if and $archive.enabled $embedded.enabled }}
+{{- fail "archive needs a database that its pod can reach: database.embedded is in the scheduler's pod" }}
+{{- end }}
+{{- if and $archive.enabled (not $archive.existingClaim) }}
+{{- fail "archive.existingClaim is missing: name the PersistentVolumeClaim of the archive" }}
+{{- end }}
 account: {{ $account.name | default (ternary "default" .Release.Name (eq (toString $account.create) "false")) | quote }}
 embedded: {{ $embedded.enabled | default false }}
 cnpg: {{ $cnpg.enabled | default false }}
 extender: {{ $extender.enabled | default false }}
+archive: {{ $archive.enabled | default false }}
 checkpoints: {{ (.Values.checkpoints | default dict).secret | default "" | quote }}
 extenderPort: {{ dig "extender" "port" 8888 (.Values.settings | default dict) | int }}
 role: {{ (.Values.rbac | default dict).role | default "kube-scheduler" }}
@@ -98,7 +108,11 @@ secret: {{ printf "%s-postgres-app" .Release.Name | quote }}
 urlKey: uri
 migrationUrlKey: uri
 migration: one-user
+archiveSecret: {{ printf "%s-postgres-app" .Release.Name | quote }}
+archiveUrlKey: uri
 {{- else }}
+archiveSecret: {{ $archive.secret | default "eventsched-archive" | quote }}
+archiveUrlKey: {{ $archive.urlKey | default "url" | quote }}
 secret: {{ .Values.database.secret | quote }}
 urlKey: {{ .Values.database.urlKey | default "url" | quote }}
 migrationUrlKey: {{ .Values.database.migrationUrlKey | default "migration-url" | quote }}
