@@ -60,7 +60,7 @@ def test_its_pod_may_write_to_the_archive_and_nothing_else() -> None:
 
 
 def test_no_selector_of_the_scheduler_matches_it() -> None:
-    """It reaches the database and DNS; nobody reaches it."""
+    """It reaches the database and DNS; no client reaches it."""
     objects = templated(archive=ARCHIVE, database={"port": 5433})
     template = the(objects, "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
     labels = template["metadata"]["labels"]
@@ -117,7 +117,7 @@ def test_the_values_of_it() -> None:
 
 @contextmanager
 def shifted(monkeypatch: pytest.MonkeyPatch, days: int) -> Iterator[None]:
-    """Runs the block so many days later."""
+    """Runs the block ``days`` days later."""
     now = time.time_ns
     with monkeypatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: now() + days * DAY)
