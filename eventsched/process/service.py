@@ -351,12 +351,12 @@ class _Process:
         """Lists and watches the cluster and the configuration file for as long as this process
         lives. Raises InputError if the server refuses a list. Any other exception that ends a watch
         is a defect."""
-        gc_tuning.freeze()
+        gc_tuning.freeze(collect=False)
         await kube.start()
         self._start_clock.note("listed")
         logger.info("the cluster is watched", server=kube.api.access.server)
         self._status.waiting = ""
-        gc_tuning.freeze()
+        gc_tuning.freeze(collect=False)
         tasks = [asyncio.create_task(kube.broken())]
         if reloader is not None:
             tasks.append(asyncio.create_task(reloader.run()))

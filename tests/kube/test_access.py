@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ def server(tmp_path: Path) -> Guarded:
 
 
 # --- where the configuration comes from ---------------------------------------------------
+
+
+def test_a_missing_package_is_named_before_anything_is_reached(
+    server: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = server.kubeconfig({"token": SECRET})
+    monkeypatch.setitem(sys.modules, "kubernetes.aio.config", None)
+    for kubeconfig, environ in ((path, {}), (None, {"KUBECONFIG": str(path)})):
+        with pytest.raises(InputError, match=r"install 'eventsched\[cluster\]'"):
+            require_files(kubeconfig, environ)
+    require_files(None, {})  # a pod with a service account does not need it
 
 
 def test_a_kubeconfig_by_name_by_variable_and_at_home(server: Guarded, tmp_path: Path) -> None:

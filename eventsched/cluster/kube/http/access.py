@@ -27,7 +27,7 @@ from eventsched.cluster.kube.http.api import (
     UnansweredError,
 )
 from eventsched.cluster.kube.http.connection_settings import ConnectionSettings
-from eventsched.cluster.kube.http.kubeconfig import context_names
+from eventsched.cluster.kube.http.kubeconfig import context_names, require_package
 from eventsched.cluster.kube.http.refusals import words
 from eventsched.domain.errors import InputError, UnavailableError
 
@@ -199,7 +199,7 @@ def require_files(
     kubeconfig: Path | None, environ: Mapping[str, str], context: str | None = None
 ) -> None:
     """Raises InputError if the kubeconfig, or the one in $KUBECONFIG, does not exist or lacks the
-    context."""
+    context, or if the package that reads it is not installed."""
     if kubeconfig is not None and not kubeconfig.exists():
         raise InputError(
             f"kubeconfig {kubeconfig}", "does not exist", "check --kubeconfig, or omit it"
@@ -208,6 +208,8 @@ def require_files(
     if kubeconfig is None and named and not any(map(os.path.exists, named.split(os.pathsep))):
         raise InputError(f"$KUBECONFIG: {named}", "does not exist", "name a file that does")
     files = str(kubeconfig or named or _home_file(environ))
+    if kubeconfig is not None or named:
+        require_package(files)
     if context is not None and (names := context_names(files)) and context not in names:
         remedy = f"choose one of: {', '.join(names)}"
         raise InputError(f"kubeconfig {files}", f"has no context {context}", remedy)
