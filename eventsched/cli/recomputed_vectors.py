@@ -13,11 +13,9 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.domain.records.stimuli import in_force
 from eventsched.domain.records.verdicts import Detail
-from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.replay.recomputation import recompute
-from eventsched.runtime.log_start import last_start
-from eventsched.runtime.snapshot_policy import engine_state
+from eventsched.runtime.queries.state_at import StoredState, opening_at, stored_states
 from eventsched.scheduling.engine import Engine
 
 _UNUSABLE = (msgspec.MsgspecError, LookupError, ValueError, InputError)
@@ -53,49 +51,25 @@ class VectorRecomputation:
         return assembled(began, self._log.stream, self._plugins).engine()
 
     def _engine_before(self, position: int) -> Engine:
-        before = position + 1
-        while self._reader is not None and (snapshot := self._reader.snapshot(before)) is not None:
-            engine = self._restored(self._reader, snapshot)
-            if engine is not None:
+        """An engine with the newest stored state before a position, or for the first record."""
+        reader, log = self._reader, self._log
+        for stored in () if reader is None else stored_states(reader, position):
+            assert reader is not None
+            if (engine := self._restored(reader, stored)) is not None:
                 return engine
-            before = snapshot.position
-        return self._engine_at_start(position)
-
-    def _engine_at_start(self, position: int) -> Engine:
-        """An engine with the state of the last checkpoint, or for the log's first record."""
-        log = self._log
-        start = None if self._reader is None else last_start(self._reader, position)
-        if start is None and isinstance(log, Reader) and log.begin:
+        if isinstance(log, Reader) and log.begin:
             problem = f"the records before position {log.begin} were dropped"
             raise InputError("--recompute", problem, "add --from-archive FOLDER")
-        engine = begun_assembly(log, log.stream, self._plugins, True, start).engine()
-        if start is not None:
-            engine.restore(start.state, start.position)
-        return engine
+        return begun_assembly(log, log.stream, self._plugins, True, None).engine()
 
-    def _restored(self, reader: Reader, snapshot: StoredSnapshot) -> Engine | None:
-        """An engine with the state of a snapshot, under the configuration in force there; None if
-        the snapshot cannot be used."""
-        body = engine_state(snapshot)
-        if body is None or reader.hash_before(snapshot.position) != snapshot.hash:
-            return None
-        began = _in_force_at(reader, snapshot.position)
+    def _restored(self, reader: Reader, stored: StoredState) -> Engine | None:
+        """An engine with a stored state, under the configuration in force there; None if the state
+        cannot be used."""
         try:
+            began = opening_at(reader, stored.position)
             engine = self._engine_of(began)
-            engine.restore(body, snapshot.position)
+            engine.restore(stored.body, stored.position)
         except _UNUSABLE:
             return None
-        is_right = engine.state.digest() == snapshot.digest
+        is_right = engine.state.digest() == stored.digest
         return engine if is_right and engine.state.in_force == in_force(began) else None
-
-
-def _in_force_at(reader: Reader, position: int) -> StreamStarted | TermBegan:
-    """The record that names the configuration in force at a position. Raises LookupError if there
-    is none."""
-    for first in reader.term_starts(position):
-        if first < reader.begin:
-            break
-        record = next(reader.read(first)).record
-        if isinstance(record, StreamStarted) or (isinstance(record, TermBegan) and record.engine):
-            return record
-    raise LookupError(f"no term began before {position}")

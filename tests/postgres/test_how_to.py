@@ -223,6 +223,11 @@ def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
         assert page.run() == 8
 
 
+def test_ask_the_past(place: Path, newest: Path) -> None:
+    page = Page("how-to/ask-the-past.md", place, {}, path=(newest,))
+    assert page.run() == 9
+
+
 def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> None:
     with own_database(place, newest) as database:
         address = database.url("postgres")

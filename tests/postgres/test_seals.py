@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import zlib
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -283,6 +284,32 @@ def test_a_seal_that_does_not_say_what_the_chain_says_is_found(
         admin.execute("UPDATE eventsched_log.pruned SET seal = seal + 1")
     assert main(["verify", "--database", small]) == 1
     assert "no seal at position" in capsys.readouterr().out
+
+
+def test_the_state_of_a_dropped_part_is_in_the_archive(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error names its files; with the archive, and after the first checkpoint without, there is
+    an answer."""
+    fill(small, KEEPS)
+    day = archive_today(small, tmp_path)
+    fill(small, DROPS, drops=True)
+    with closing(Reader(small, STREAM)) as reader:
+        end, first = reader.head.next, reader.begin
+        start = first_start(reader)
+    assert start is not None
+    for words in (("--at", "1"), ("--at", str(start.position - 1)), ("--at", "2000-01-01")):
+        capsys.readouterr()
+        assert main(["state", *words, "--database", small]) == 2
+        message = capsys.readouterr().err
+        assert f"needs records before position {first}, which were dropped" in message
+        assert f"{day}.batches.parquet" in message or words[1] != "1"
+        assert "--from-archive FOLDER" in message
+    for position in (start.position, end):
+        assert main(["state", "--at", str(position), "--database", small]) == 0
+    archive = ["--database", small, "--from-archive", str(tmp_path)]
+    assert main(["state", "--at", "1", *archive]) == 0
+    assert "before position 1," in capsys.readouterr().out
 
 
 def test_commands_answer_from_what_is_left(small: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,7 +186,7 @@ def _kind(obj: Mapping[str, Any], where: str) -> str:
     if kind in ("Node", "Pod"):
         ours = version in (None, "v1")
     elif kind == sample_manifests.KIND:
-        ours = version == "eventsched.io/v1alpha1"
+        ours = version == sample_manifests.API_VERSION
     else:
         ours = kind not in READERS or is_read(kind, version)
     return kind if ours else f"{kind}.{version if isinstance(version, str) else 'v?'}"

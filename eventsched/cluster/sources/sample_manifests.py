@@ -8,6 +8,7 @@ from eventsched.cluster.translate.fields import excerpt
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import SamplesTaken
 
+API_VERSION = "eventsched.io/v1alpha1"
 KIND = "Samples"
 _EXAMPLE = "write the number of each node by its name, such as node-1: 4711"
 
@@ -30,3 +31,13 @@ def read(obj: Mapping[str, Any], where: str) -> SamplesTaken:
             problem = f"{excerpt(value)} is not a number"
             raise InputError(f"{where}: values.{name}", problem, _EXAMPLE)
     return SamplesTaken(source=source, values={name: float(v) for name, v in values.items()})
+
+
+def sample_manifest(samples: SamplesTaken) -> dict[str, Any]:
+    """The manifest of samples, for ``read``."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": samples.source},
+        "values": dict(samples.values),
+    }

@@ -68,7 +68,7 @@ def annotations(meta: Field) -> dict[str, str]:
     }
 
 
-_CONTROLLERS = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
+CONTROLLERS = {"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
 """Built-in kinds that pods may belong to, and their apiVersion."""
 
 
@@ -82,7 +82,7 @@ def owner(meta: Field) -> Owner | None:
                 kind=kind,
                 name=reference.get("name").needed_text(),
                 uid=reference.get("uid").text(),
-                foreign=bool(version) and version != _CONTROLLERS.get(kind, version),
+                foreign=bool(version) and version != CONTROLLERS.get(kind, version),
             )
     return None
 

@@ -29,7 +29,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _ZONE = re.compile(r"node-\+?([0-9]{1,9})")
 _ZONES = 64
 """Zones with this number or a higher one are ignored: the kubelet has no bit for them."""
-_FINGERPRINT, _METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
+FINGERPRINT, METHOD = "nodeTopologyPodsFingerprint", "nodeTopologyPodsFingerprintMethod"
+METHOD_EXCLUSIVE = "with-exclusive-resources"
 _ANNOTATION = "topology.node.k8s.io/fingerprint"
 _INT64, _INT32 = 2**63, 2**31
 
@@ -51,11 +52,11 @@ def node_resource_topology(root: Field, defaults: bool) -> NodeResourceTopology:
             scope = value
         elif name == "topologyManagerMaxNUMANodes" and _INTEGER.fullmatch(value):
             most = min(int(value), _MOST) if int(value) >= _FEWEST else most
-        elif name == _FINGERPRINT and fingerprint is None:
+        elif name == FINGERPRINT and fingerprint is None:
             fingerprint = value
-        elif name == _METHOD and method is None:
+        elif name == METHOD and method is None:
             method = value
-    only_exclusive = fingerprint is not None and method == "with-exclusive-resources"
+    only_exclusive = fingerprint is not None and method == METHOD_EXCLUSIVE
     if fingerprint is None:
         fingerprint = meta.get("annotations").text_map().get(_ANNOTATION, "")
     return NodeResourceTopology(

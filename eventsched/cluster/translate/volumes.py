@@ -20,16 +20,16 @@ from eventsched.domain.objects.registry import (
 )
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-_SELECTED_NODE = "volume.kubernetes.io/selected-node"
-_MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-_DEFAULT_CLASS = (
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 _INT32 = 2**31
 
-_DISKS: dict[str, tuple[str, ...]] = {
+DISKS: dict[str, tuple[str, ...]] = {
     "gcePersistentDisk": ("pdName",),
     "awsElasticBlockStore": ("volumeID",),
     "iscsi": ("iqn",),
@@ -44,7 +44,7 @@ _DISKS: dict[str, tuple[str, ...]] = {
 monitors follow. The plugins VolumeRestrictions and NodeVolumeLimits compare them."""
 _FIELD_DEFAULTS = {("rbd", "pool"): "rbd", ("azureDisk", "kind"): "Shared"}
 """(source, field) → the default that an API server sets (pkg/apis/core/v1/defaults.go)."""
-_OTHER_SOURCES = (
+OTHER_SOURCES = (
     "local", "hostPath", "nfs", "fc", "flexVolume", "cephfs", "glusterfs", "flocker", "quobyte",
     "photonPersistentDisk", "scaleIO", "storageos",
 )  # fmt: skip
@@ -70,7 +70,7 @@ def _pod_volume(volume: Field, pod_name: str, defaults: bool) -> Iterator[PodVol
         yield PodVolume(name=name, claim=f"{pod_name}-{name}", ephemeral=True)
     if volume.get("csi").value is not None:
         yield PodVolume(name=name, driver=volume.get("csi").get("driver").text())
-    for source in _DISKS:
+    for source in DISKS:
         disk = volume.get(source)
         if disk.value is not None:
             yield PodVolume(
@@ -98,9 +98,9 @@ def ephemeral_claims(
 
 
 def _identity(source: str, disk: Field, defaults: bool) -> tuple[str, ...]:
-    """The values of the fields in ``_DISKS``."""
+    """The values of the fields in ``DISKS``."""
     texts = _FIELD_DEFAULTS if defaults else {}
-    identity = tuple(disk.get(name).text(texts.get((source, name), "")) for name in _DISKS[source])
+    identity = tuple(disk.get(name).text(texts.get((source, name), "")) for name in DISKS[source])
     return (*identity, *disk.get("monitors").texts()) if source == "rbd" else identity
 
 
@@ -134,9 +134,9 @@ def claim(root: Field, defaults: bool, name: str = "") -> PersistentVolumeClaim:
         requested=spec.get("resources").get("requests").get("storage").amount() or 0,
         selector=label_selector(spec.get("selector")) or (),
         phase=root.get("status").get("phase").text(),
-        bound=_BIND_COMPLETED in notes,
+        bound=BIND_COMPLETED in notes,
         deleting=meta.get("deletionTimestamp").value is not None,
-        selected_node=notes.get(_SELECTED_NODE, ""),
+        selected_node=notes.get(SELECTED_NODE, ""),
         owner_uid=owner_uid,
         annotations=notes,
         attributes_class=spec.get("volumeAttributesClassName").text(),
@@ -150,7 +150,7 @@ def volume(root: Field, defaults: bool) -> PersistentVolume:
     required, bound_to, csi = (
         spec.get("nodeAffinity").get("required"), spec.get("claimRef"), spec.get("csi"),
     )  # fmt: skip
-    source = next((s for s in (*_DISKS, *_OTHER_SOURCES) if spec.get(s).value is not None), "")
+    source = next((s for s in (*DISKS, *OTHER_SOURCES) if spec.get(s).value is not None), "")
     return PersistentVolume(
         name=meta.get("name").needed_text(),
         uid=meta.get("uid").text(),
@@ -174,7 +174,7 @@ def volume(root: Field, defaults: bool) -> PersistentVolume:
         driver=csi.get("driver").text(),
         handle=csi.get("volumeHandle").text(),
         source=source,
-        identity=_identity(source, spec.get(source), defaults) if source in _DISKS else (),
+        identity=_identity(source, spec.get(source), defaults) if source in DISKS else (),
         deleting=meta.get("deletionTimestamp").value is not None,
         attributes_class=spec.get("volumeAttributesClassName").text(),
     )
@@ -198,7 +198,7 @@ def storage_class(root: Field, defaults: bool) -> StorageClass:
             )
             for term in root.get("allowedTopologies").items()
         ),
-        default=any(notes.get(name) == "true" for name in _DEFAULT_CLASS),
+        default=any(notes.get(name) == "true" for name in DEFAULT_CLASS),
         created_at=instant(meta.get("creationTimestamp")),
     )
 
@@ -206,7 +206,7 @@ def storage_class(root: Field, defaults: bool) -> StorageClass:
 def csi_node(root: Field, defaults: bool) -> CSINode:
     """A storage.k8s.io/v1 CSINode."""
     meta = root.get("metadata")
-    migrated = annotations(meta).get(_MIGRATED_PLUGINS, "")
+    migrated = annotations(meta).get(MIGRATED_PLUGINS, "")
     drivers = root.get("spec").get("drivers").items()
     return CSINode(
         name=meta.get("name").needed_text(),

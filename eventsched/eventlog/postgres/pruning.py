@@ -3,8 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from eventsched.domain.records import PartitionSealed
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.housekeeping import housekeeping_connection, until_none
+from eventsched.eventlog.postgres.reader import Reader
 
 
 class Pruned(NamedTuple):
@@ -20,6 +22,22 @@ _PRUNED = """
 SELECT p.first, p.next FROM eventsched_log.pruned p
 JOIN eventsched_log.stream s ON s.id = p.stream WHERE s.name = %s ORDER BY p.first
 """
+_SEAL_OF = """
+SELECT seal FROM eventsched_log.pruned
+WHERE stream = :s AND next > :position ORDER BY first LIMIT 1
+"""
+
+
+def archived_files(reader: Reader, position: int) -> list[str]:
+    """The names of the archive's files that hold a dropped position and its neighbours, as its seal
+    says; none if nothing says so any more."""
+    for row in reader.rows(_SEAL_OF, position=position):
+        if row["seal"] < reader.begin:
+            continue
+        seal = next(reader.read(row["seal"])).record
+        if isinstance(seal, PartitionSealed):
+            return sorted(name for name in seal.archived if ".batches." in name)
+    return []
 
 
 def prune(where: Address, stream: str, age: float, now: int) -> list[Pruned]:

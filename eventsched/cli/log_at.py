@@ -1,0 +1,103 @@
+"""Which log a command reads, and at which position: for commands about a state of the past."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.time_format import moment, read_moment
+from eventsched.domain.errors import InputError
+from eventsched.domain.units import is_virtual
+from eventsched.eventlog import database
+from eventsched.eventlog.postgres import reader as reading
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.seeking import position_at
+from eventsched.history.export_reader import FileLog
+from eventsched.runtime.queries.state_at import FoldedState, dropped_error, state_at
+
+AT_HELP = (
+    "a position, as `log list` shows them: before the record there; or a time: 2026-11-21T15:00, "
+    "or 10m, 2h, 1d ago (in a simulation: after its beginning)"
+)
+
+
+class OpenLog(NamedTuple):
+    """A stream's log in whatever form, and the reader of the database if it is or goes on in
+    one."""
+
+    log: StreamLog
+    reader: Reader | None
+
+    def state(self, text: str | None, option: str = "--at") -> FoldedState:
+        """The state at a position or time; without one, at the log's end. Raises InputError."""
+        end = self.log.head.next
+        if not end:
+            remedy = "run a scheduler on it first"
+            raise InputError(f"stream {self.log.stream}", "holds no record yet", remedy)
+        position = end if text is None else self._position(text, option, end)
+        try:
+            return state_at(self.log, self.reader, position, end)
+        except InputError as problem:
+            where = option if problem.where == "--at" else problem.where
+            raise InputError(where, problem.problem, problem.remedy) from None
+
+    def _position(self, text: str, option: str, end: int) -> int:
+        if text.isascii() and text.isdigit():
+            return int(text)
+        newest = next(self.log.batches(end - 1)).records[-1].at
+        virtual, now = is_virtual(newest), time.time_ns() // 1_000
+        try:
+            at = read_moment(text, now, virtual=virtual)
+        except (ValueError, OverflowError):
+            raise InputError(
+                option,
+                f"{text!r} is neither a position nor a time",
+                "write a number, 2026-11-21T15:00, or a length such as 10m",
+            ) from None
+        latest = newest if virtual else max(now, newest)
+        if at > latest:
+            problem = f"{text} is after {'the end' if virtual else 'now'}: {moment(latest)}"
+            raise InputError(option, problem, f"the log ends at position {end}")
+        return self._position_after(at, text, option)
+
+    def _position_after(self, at: int, text: str, option: str) -> int:
+        """The position after the last record of a time or before."""
+        position = position_at(self.log, at + 1)
+        begin = self.log.begin if isinstance(self.log, Reader) else 0
+        if position > begin:
+            return position
+        if begin:
+            raise dropped_error(self.log, begin - 1)  # type: ignore[arg-type]
+        first = next(self.log.read()).at
+        raise InputError(
+            option, f"{text} is before the first record", f"the log begins at {moment(first)}"
+        )
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say where the log is: a database, an archive or an exported file."""
+    add_database_options(parser)
+    add_archive_option(parser, file_help="an exported log")
+
+
+@contextmanager
+def opened_log(options: argparse.Namespace) -> Iterator[OpenLog]:
+    """The log that the options name. Raises InputError and UnavailableError."""
+    if options.file is not None:
+        if not options.database is options.data_dir is options.stream is None:
+            raise InputError(
+                "options", "--file names a whole log", "remove --database, --data-dir and --stream"
+            )
+        yield OpenLog(FileLog(options.file), None)
+        return
+    if options.from_archive is not None:
+        with archived_log(options) as (archived, reader):
+            yield OpenLog(archived, reader)
+        return
+    with database.reader_address(*database_of(options)) as address:
+        stream = reading.choose_stream(address, options.stream)
+        with closing(Reader(address, stream, keeps_connection=True)) as reader:
+            yield OpenLog(reader, reader)

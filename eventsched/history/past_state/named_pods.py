@@ -1,0 +1,35 @@
+"""The pod that a word of the command line means, among those of a state."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.state.pod_state import PodState
+
+_SUGGESTED = 3
+
+
+def find_pod_state(pods: Mapping[str, PodState], word: str, option: str = "--pod") -> PodState:
+    """The pod: by ``namespace/name``, by a name that is unique, or by uid. Of two with the same
+    name the newer one. Raises InputError that names the candidates, or similar names."""
+    if word in pods:
+        return pods[word]
+    matching = {
+        pod_state.pod.full_name: pod_state
+        for pod_state in pods.values()
+        if word in (pod_state.pod.full_name, pod_state.pod.name)
+    }
+    if word in matching:
+        return matching[word]
+    if len(matching) == 1:
+        return next(iter(matching.values()))
+    where = f"{option} {word}"
+    if matching:
+        some = sorted(matching)
+        more = f" and {len(some) - _SUGGESTED} more" if len(some) > _SUGGESTED else ""
+        problem = f"is the name of {len(some)} pods"
+        raise InputError(where, problem, f"name one: {', '.join(some[:_SUGGESTED])}{more}")
+    names = {pod_state.pod.full_name for pod_state in pods.values()}
+    near = get_close_matches(word if "/" in word else f"default/{word}", names, _SUGGESTED)
+    remedy = f"did you mean {' or '.join(near)}?" if near else "name it as namespace/name"
+    raise InputError(where, "was not there at that position", remedy)

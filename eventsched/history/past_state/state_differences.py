@@ -1,0 +1,120 @@
+"""What differs between the states at two positions of a log."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from eventsched.domain.objects import Node, Pod
+from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.history.past_state.state_document import standing
+
+_MOVED = ("node_name", "nominated_node")
+"""Fields of a pod that say where it is: ``place`` and ``nominated`` show them."""
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """A value of an object before and after; None for one that was not there."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+@dataclass(frozen=True)
+class ObjectDifference:
+    """An object that is in one state only (``change`` is "added" or "removed"), or in another form
+    ("changed"). ``kind`` is Node, Pod or the kind of another object; ``place`` is where an added or
+    removed pod is or was."""
+
+    kind: str
+    name: str
+    change: str
+    place: str = ""
+    fields: tuple[FieldChange, ...] = ()
+
+
+def differences(before: SchedulerState, after: SchedulerState) -> list[ObjectDifference]:
+    """The differences, nodes first, then pods and other objects, each in the order of the states.
+    Pods are compared by uid: a pod that came back under its name is another one."""
+    return [
+        *_node_differences(before, after),
+        *_pod_differences(before, after),
+        *_object_differences(before, after),
+    ]
+
+
+def _node_differences(before: SchedulerState, after: SchedulerState) -> Iterator[ObjectDifference]:
+    old, new = _nodes(before), _nodes(after)
+    for name in {**old, **new}:
+        was, now = old.get(name), new.get(name)
+        if was is None or now is None:
+            yield ObjectDifference("Node", name, "added" if was is None else "removed")
+        elif changes := tuple(_field_changes(was, now)):
+            yield ObjectDifference("Node", name, "changed", fields=changes)
+
+
+def _nodes(state: SchedulerState) -> dict[str, Node]:
+    return {node.name: node for node in state.nodes.nodes if node is not None}
+
+
+def _pod_differences(before: SchedulerState, after: SchedulerState) -> Iterator[ObjectDifference]:
+    for uid in {**before.pods, **after.pods}:
+        was, now = before.pods.get(uid), after.pods.get(uid)
+        if now is None or was is None:
+            there, state, change = (
+                (now, after, "added") if now is not None else (was, before, "removed")
+            )
+            assert there is not None
+            name, place = there.pod.full_name, place_of(state, there)
+            yield ObjectDifference("Pod", name, change, place)
+            continue
+        changes = [
+            FieldChange(field, old, new)
+            for field, old, new in (
+                ("place", place_of(before, was), place_of(after, now)),
+                ("nominated", before.preemptions.node(uid), after.preemptions.node(uid)),
+                ("attempts", was.attempts, now.attempts),
+            )
+            if old != new
+        ]
+        changes += _field_changes(_unplaced(was.pod), _unplaced(now.pod))
+        if changes:
+            yield ObjectDifference("Pod", now.pod.full_name, "changed", fields=tuple(changes))
+
+
+def place_of(state: SchedulerState, pod_state: PodState) -> str:
+    """Where a pod is: ``bound on n1``, ``unschedulable``."""
+    text = standing(state, pod_state)
+    return f"{text} on {pod_state.booked_node}" if pod_state.booked_node else text
+
+
+def _unplaced(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, **dict.fromkeys(_MOVED, ""))
+
+
+def _object_differences(
+    before: SchedulerState, after: SchedulerState
+) -> Iterator[ObjectDifference]:
+    old, new = (
+        {obj.title: obj for obj in state.registry.everything()} for state in (before, after)
+    )
+    for title in {**old, **new}:
+        was, now = old.get(title), new.get(title)
+        kind, name = title.split(" ", 1)
+        if was is None or now is None:
+            yield ObjectDifference(kind, name, "added" if was is None else "removed")
+        elif changes := tuple(_field_changes(was, now)):
+            yield ObjectDifference(kind, name, "changed", fields=changes)
+
+
+def _field_changes(before: msgspec.Struct, after: msgspec.Struct) -> Iterator[FieldChange]:
+    if before == after:
+        return
+    for name in before.__struct_fields__:
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            yield FieldChange(name, msgspec.to_builtins(old), msgspec.to_builtins(new))

@@ -1,0 +1,139 @@
+"""The scheduler's state at any position of a log: the newest stored state before it, and the
+records after that.
+
+Only ``SchedulerState`` is needed for it, no configuration and no plugin. ``FoldedState.opening``
+says which these were, for an engine that goes on from there.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeGuard
+
+import msgspec
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import StreamStarted, TermBegan
+from eventsched.domain.records.stimuli import in_force
+from eventsched.domain.state import snapshot
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.eventlog.log_errors import CorruptLogError
+from eventsched.eventlog.port import StoredLog
+from eventsched.eventlog.postgres.pruning import archived_files
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.runtime import gc_tuning
+from eventsched.runtime.log_start import last_start
+from eventsched.runtime.snapshot_policy import engine_state
+
+Opening = StreamStarted | TermBegan
+"""The record that says which configuration and plugins are in force."""
+_UNUSABLE = (msgspec.MsgspecError, LookupError, ValueError, InputError)
+"""What a snapshot raises that is damaged, or that a newer version wrote."""
+
+
+class StoredState(NamedTuple):
+    """A state that is stored beside a log: that before the record at a position, as bytes for
+    ``Engine.restore``, and its digest."""
+
+    position: int
+    body: bytes
+    digest: str
+
+
+class FoldedState(NamedTuple):
+    """The state before the record at ``position``. ``first`` is the position of the stored state
+    that it was made from (0: none), so ``position - first`` records were applied. ``opening`` is
+    None before the first record."""
+
+    state: SchedulerState
+    position: int
+    first: int
+    opening: Opening | None
+
+
+def is_opening(record: object) -> TypeGuard[Opening]:
+    """Whether a record puts a configuration in force."""
+    is_term = isinstance(record, TermBegan) and record.engine != ""
+    return is_term or isinstance(record, StreamStarted)
+
+
+def stored_states(reader: Reader, position: int) -> Iterator[StoredState]:
+    """The stored states up to a position that are of this history and in a format of this version,
+    the newest first: snapshots, then the newest checkpoint."""
+    before = position + 1
+    while (stored := reader.snapshot(before)) is not None:
+        body = engine_state(stored)
+        if body is not None and reader.hash_before(stored.position) == stored.hash:
+            yield StoredState(stored.position, body, stored.digest)
+        before = stored.position
+    start = last_start(reader, position)
+    if start is not None:
+        yield StoredState(start.position, start.state, start.digest)
+
+
+def opening_at(reader: Reader, position: int) -> Opening:
+    """The record that names the configuration in force at a position, or what a seal says about it.
+    Raises LookupError if neither is there."""
+    for first in reader.term_starts(position):
+        if first < reader.begin:
+            break
+        record = next(reader.read(first)).record
+        if is_opening(record):
+            return record
+    start = last_start(reader, position)
+    if start is None:
+        raise LookupError(f"no term began before {position}")
+    return start.opening
+
+
+def state_at(log: StoredLog, reader: Reader | None, position: int, end: int) -> FoldedState:
+    """The state before the record at a position of a log that ends at ``end``. ``reader`` reads the
+    database that the log is in, or continues in; None if there is none. Raises InputError for a
+    position after the end or in a part that was dropped, and CorruptLogError."""
+    if not 0 <= position <= end:
+        raise InputError("--at", f"the log ends at position {end}", f"name a position up to {end}")
+    with gc_tuning.paused():
+        folded = _start(log, reader, position)
+        state, opening = folded.state, folded.opening
+        for stored in log.read(folded.position) if folded.position < position else ():
+            if stored.position >= position:
+                break
+            try:
+                record = stored.record
+                state.apply(record, stored.at)
+            except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
+                reason = f"does not fit: {problem!r}"
+                raise CorruptLogError(stored.position, reason) from problem
+            if is_opening(record):
+                opening = record
+        if state.position != position:
+            raise CorruptLogError(state.position, "is missing")
+    return FoldedState(state, position, folded.first, opening)
+
+
+def _start(log: StoredLog, reader: Reader | None, position: int) -> FoldedState:
+    """The newest stored state that can be used, or the empty one."""
+    for stored in () if reader is None else stored_states(reader, position):
+        state = SchedulerState()
+        try:
+            snapshot.restore(state, stored.body)
+            assert reader is not None
+            opening = opening_at(reader, stored.position)
+        except _UNUSABLE:
+            continue
+        if state.in_force == in_force(opening):
+            return FoldedState(state, stored.position, stored.position, opening)
+    if isinstance(log, Reader) and position and log.begin:
+        raise dropped_error(log, position)
+    return FoldedState(SchedulerState(), 0, 0, None)
+
+
+def dropped_error(reader: Reader, position: int) -> InputError:
+    """The error for a position whose records are needed and were dropped."""
+    files = archived_files(reader, min(position, reader.begin - 1))
+    remedy = "add --from-archive FOLDER, if there is an archive"
+    if files:
+        shown = files[0] if len(files) == 1 else f"{files[0]} to {files[-1]}"
+        remedy = f"an archive has them ({shown}): add --from-archive FOLDER"
+    problem = (
+        f"position {position} needs records before position {reader.begin}, which were dropped"
+    )
+    return InputError("--at", problem, remedy)
