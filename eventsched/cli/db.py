@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from eventsched.cli import db_archive, db_doctor, db_prune, db_stats, db_union
+from eventsched.cli import db_archive, db_doctor, db_prune, db_restore, db_stats, db_union
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
@@ -28,8 +28,8 @@ def add_to(commands: Any) -> None:
         "db",
         help="the database: its address, its schema, the embedded server",
         description="Prints the address of the database, upgrades its schema, sets and lists "
-        "grants, measures the log, checks the database, makes a union of several, and stops the "
-        "embedded server.",
+        "grants, measures, archives and restores the log, checks the database, makes a union of "
+        "several, and stops the embedded server.",
     )
     actions = parser.add_subparsers(title="actions", dest="action", required=True)
     url = actions.add_parser(
@@ -49,6 +49,7 @@ def add_to(commands: Any) -> None:
     db_stats.add_action(actions)
     db_doctor.add_action(actions)
     db_archive.add_action(actions)
+    db_restore.add_action(actions)
     db_union.add_action(actions)
     db_prune.add_action(actions)
 

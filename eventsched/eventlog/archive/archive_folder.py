@@ -105,6 +105,13 @@ def verify_day(folder: Path, manifest: Manifest) -> None:
     own = stream_folder(folder, manifest.stream)
     for _ in read_batches(day_file(own, manifest.day, BATCHES), manifest):
         pass
+    verify_digests(folder, manifest)
+
+
+def verify_digests(folder: Path, manifest: Manifest) -> None:
+    """Requires that the files of a day beside its batches have the SHA-256 that the manifest of the
+    batches names. Raises InputError."""
+    own = stream_folder(folder, manifest.stream)
     for content, digest in manifest.digests.items():
         path = day_file(own, manifest.day, content)
         try:
