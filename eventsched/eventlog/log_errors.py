@@ -39,6 +39,11 @@ class HistoryChangedError(Exception):
     batches may be missing in it. The writer's term ends."""
 
 
+class RecordsDroppedError(Exception):
+    """The records that follow a position were dropped because of their age. Nothing is lost: the
+    log is read from a later snapshot on."""
+
+
 class UnknownOutcomeError(Exception):
     """The connection broke before the answer arrived, so the batch may or may not be committed.
     Send the identical batch again: if it was committed, the database recognises it. Do not send a

@@ -12,7 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from . import campaign
-from .mutants import MUTANTS
 
 CHUNK = 25
 SHOWN = 20
@@ -24,9 +23,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1000, help="how many (1000)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first one (0)")
     parser.add_argument("--lossy", action="store_true", help="failovers that lose batches")
-    parser.add_argument("--mutant", choices=sorted(MUTANTS), default="", help="remove a rule")
+    mutants = {name: world for world, own in campaign.MUTANTS_BY_WORLD.items() for name in own}
+    parser.add_argument("--mutant", choices=sorted(mutants), default="", help="remove a rule")
     parser.add_argument("--world", choices=[*campaign.WORLDS, "all"], default="plain")
     args = parser.parse_args()
+    if args.mutant:
+        args.world = mutants[args.mutant]
     worlds = list(campaign.WORLDS) if args.world == "all" else [args.world]
     return max(_run(world, args) for world in worlds)
 

@@ -1,13 +1,15 @@
 """Runs many seeds, each in a world of its own, every 20th twice; counts the cases reached."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
 from .consulting import ConsultingWorld
 from .extender_serving import ServingWorld
 from .invariants import ViolationError
+from .long_lived import LongLivedWorld
+from .long_lived_mutants import LONG_LIVED_MUTANTS
 from .mutants import MUTANTS, NONE
 from .reloads import ReloadedWorld
 from .restores import RestoredWorld
@@ -18,8 +20,14 @@ TWICE_EVERY = 20
 WORLDS: dict[str, type[World]] = {
     "plain": World, "consulting": ConsultingWorld, "serving": ServingWorld,
     "storage": StorageWorld, "reloads": ReloadedWorld, "restores": RestoredWorld,
+    "longlived": LongLivedWorld,
 }  # fmt: skip
-"""Worlds by the name that ``--world`` takes. Mutants are of the plain one."""
+"""Worlds by the name that ``--world`` takes."""
+MUTANTS_BY_WORLD: dict[str, Mapping[str, object]] = {
+    "plain": MUTANTS,
+    "longlived": LONG_LIVED_MUTANTS,
+}
+"""The mutants of a world, by name."""
 
 
 class Outcome(NamedTuple):
@@ -39,6 +47,8 @@ def command(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "p
 
 def world_of(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "plain") -> World:
     """A seed's world, before it is run."""
+    if world == "longlived" and mutant:
+        return LongLivedWorld(seed, lossy=lossy, mutant=LONG_LIVED_MUTANTS[mutant])
     if world != "plain":
         return WORLDS[world](seed, lossy=lossy)
     classes = MUTANTS[mutant] if mutant else NONE

@@ -251,8 +251,8 @@ class IgnoresGaps(LeaderTerm):
 class TrustingStream(FollowedStream):
     """Starts over if the log lacks what it has read, and does not report that history was lost."""
 
-    def start_over(self) -> None:
-        super().start_over()
+    def start_over(self, *, is_lost: bool = True) -> None:
+        super().start_over(is_lost=is_lost)
         self.history_lost = False
 
 

@@ -70,6 +70,7 @@ class ReloadedWorld(World):
     """One run, with reloads."""
 
     audited_by = ReloadAuditor
+    limits = cluster.LIMITS
 
     def _fault(self) -> bool:
         settled = [each for each in self.processes.values() if each.leader.all_committed]
@@ -79,10 +80,11 @@ class ReloadedWorld(World):
             return True
         return super()._fault()
 
-    def reload(self, process: Process) -> None:
-        """A process goes on under one of the configurations. Its requests stay in flight, and their
-        answers are not heard. If records are not committed, it reads the log again."""
-        configuration = self.rng.choice(["", OTHER])
+    def reload(self, process: Process, configuration: str | None = None) -> None:
+        """A process goes on under a configuration, or any of them. Its requests stay in flight, and
+        their answers are not heard. If records are not committed, it reads the log again."""
+        if configuration is None:
+            configuration = self.rng.choice(["", OTHER])
         self.counts["reload"] += 1
 
         def make_engine() -> Engine:
@@ -95,7 +97,7 @@ class ReloadedWorld(World):
             assert carried is not None, "the state cannot be carried over"
             stream = carried
         self.crash(process)
-        leader = Leader(stream, opening(configuration), cluster.LIMITS)
-        successor = Process(process.name, process.number, leader, process.skew)
+        leader = Leader(stream, opening(configuration), self.limits)
+        successor = self._new_process(process.name, process.number, stream, leader, process.skew)
         self.processes[process.name] = successor
         self._send(successor, leader.start())

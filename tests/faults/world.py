@@ -36,6 +36,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.followed_stream import FollowedStream
+from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.leader_messages import (
     Acquire,
     Acquired,
@@ -158,7 +159,7 @@ class World:
                 if ahead or resource in process.gaps:
                     events.append(partial(self._watch, process, resource))
             wake_at = process.leader.wake_at
-            if wake_at is not None and wake_at <= self.now + process.skew:
+            if wake_at is not None and wake_at <= self._clock(process):
                 events.append(partial(self.deliver, process, Tick()))
         for uid, seen in self.api.pods.items():
             if seen.pod.deleting and (seen.pod.displaced or not self.faults):
@@ -170,7 +171,7 @@ class World:
         for process in self.processes.values():
             times.append(process.paused_until)
             if process.leader.wake_at is not None:
-                times.append(process.leader.wake_at - process.skew)
+                times.append(self._when(process, process.leader.wake_at))
         self.now = min((time for time in times if time > self.now), default=self.now)
 
     def _calm_down(self) -> None:
@@ -214,10 +215,24 @@ class World:
         skew = self.rng.choice([0, 0, -3600, 3600]) * SECOND
         self.counts["start"] += 1
         followed_stream = self._followed_stream(name)
-        process = Process(name, self.counts["start"], self._make_leader(followed_stream), skew)
+        leader = self._make_leader(followed_stream)
+        process = self._new_process(name, self.counts["start"], followed_stream, leader, skew)
         self.processes[name] = process
         self._send(process, process.leader.start())
         return process
+
+    def _new_process(
+        self, name: str, number: int, followed_stream: FollowedStream, leader: Leader, skew: int
+    ) -> Process:
+        return Process(name, number, leader, skew)
+
+    def _clock(self, process: Process) -> int:
+        """The time (µs) by a process's clock."""
+        return self.now + process.skew
+
+    def _when(self, process: Process, time: int) -> int:
+        """When a process's clock shows a time, or some time before."""
+        return time - process.skew
 
     def _followed_stream(self, name: str) -> FollowedStream:
         followed_stream, kind = standing_by(self.rng, self.database, self._make_followed_stream)
@@ -233,7 +248,7 @@ class World:
     def deliver(self, process: Process, message: Message) -> None:
         """Delivers a message to a process, and sends its requests. It may crash in between."""
         was_reconciling = process.leader.reconciling
-        now = self.now + process.skew
+        now = self._clock(process)
         requests = process.leader.step([message], now, is_time_up=self._is_time_up)
         kind = type(message).__name__
         if was_reconciling:

@@ -17,10 +17,11 @@ from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import TimePassed
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.chain import Head
-from eventsched.eventlog.log_errors import HistoryChangedError
+from eventsched.eventlog.log_errors import HistoryChangedError, RecordsDroppedError
 from eventsched.eventlog.port import Batch, StoredRecord, StoredSnapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.session import Session
+from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.runtime.effects.event_outbox import REFUSED
@@ -285,7 +286,32 @@ def test_a_term_that_is_over_before_the_log_is_read(database: str) -> None:
             with pytest.raises(HistoryChangedError, match="another replica has written"):
                 await follower.catch_up(middle)
             assert not followed_stream.history_lost
+            with pytest.raises(HistoryChangedError, match="the log lost its end"):
+                await follower.catch_up(Head(99, bytes(32)))
         worker.stop(follower._tail.close)
+
+    asyncio.run(run())
+
+
+def test_a_standby_that_was_cut_off_for_longer_than_records_are_kept() -> None:
+    """It begins again with a snapshot, and history was not lost."""
+
+    class Pruned(Tail):
+        last_seen = None
+
+        def poll(self, head: Head, limit: int = 64) -> list[StoredBatch]:
+            raise RecordsDroppedError("the log begins later")
+
+    async def run() -> None:
+        worker = Worker("test")
+        followed_stream = FollowedStream(lambda: engine_of(), STREAM)
+        tick = StoredRecord.of(LogEntry(0, 0, 0, TimePassed()))
+        followed_stream.follow([tick], Head(1, bytes(32)), b"null")
+        follower = Follower(followed_stream, Pruned("", STREAM), worker)
+        await follower._step()
+        assert (followed_stream.head.next, followed_stream.history_lost) == (0, False)
+        assert not follower.caught_up
+        worker.stop()
 
     asyncio.run(run())
 

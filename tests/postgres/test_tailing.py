@@ -12,12 +12,14 @@ from eventsched.eventlog.log_errors import (
     CorruptLogError,
     DatabaseRefusedError,
     HistoryChangedError,
+    RecordsDroppedError,
 )
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.contract.proxy import Proxy
 from tests.contract.test_eventlog import append, batch, stored
+from tests.databases import make_partitions_small
 
 
 @pytest.fixture
@@ -158,3 +160,59 @@ def test_the_size_of_the_database(tail: Follower, log: PostgresEventLog) -> None
     for first in range(0, 256, 64):
         append(log, batch(first, 64))
     assert tail.database_size() > before
+
+
+def test_a_history_that_went_on_with_other_batches(
+    database: str, tail: Follower, log: PostgresEventLog
+) -> None:
+    """Another batch ends where the one that was read did. The log is not damaged."""
+    append(log, batch(0))
+    first = log.head_hash
+    append(log, batch(1))
+    assert tail.read() == [0, 1]
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("ALTER TABLE eventsched_log.batch DISABLE TRIGGER ALL")
+        admin.execute("DELETE FROM eventsched_log.batch WHERE first = 1")
+        admin.execute("UPDATE eventsched_log.head SET next = 1, hash = %s", [first])
+    with closing(PostgresEventLog(database, "s", "next")) as log:
+        append(log, batch(1))
+        append(log, batch(2))
+    with pytest.raises(HistoryChangedError, match="another batch ends at 2 now"):
+        tail.read()
+
+
+@pytest.fixture
+def dropped(database: str, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """The stream has lost the partition with its first batches, which end at 2 and 4, because of
+    its age; its only snapshot is a checkpoint at 4. Returns the hash there."""
+    make_partitions_small(database, 4, monkeypatch)
+    with closing(PostgresEventLog(database, "s", "writer")) as log:
+        append(log, batch(0, 2))
+        append(log, batch(2, 2))
+        border = log.head_hash
+        log.store_snapshot(StoredSnapshot(4, border, "digest", "1", b"body"))
+        append(log, batch(4, 2))
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("SELECT eventsched_log.keep_checkpoint('s', 4)")
+        admin.execute("UPDATE eventsched_log.partition SET seal = 5 WHERE first = 0")
+        prune = "SELECT eventsched_log.prune('s', now() + interval '1 day')"
+        while admin.execute(prune).fetchall() != [(None,)]:
+            pass
+        admin.execute("DELETE FROM eventsched_log.snapshot")
+    return border
+
+
+def test_a_checkpoint_where_the_log_begins(tail: Follower, dropped: bytes) -> None:
+    """The batch before it was dropped. It can be used all the same."""
+    snapshot = tail.snapshot()
+    assert snapshot is not None
+    assert (snapshot.position, snapshot.hash, tail.begin()) == (4, dropped, 4)
+    tail.place = Head(4, dropped)
+    assert tail.read() == [4]
+
+
+def test_what_follows_was_dropped(tail: Follower, dropped: bytes) -> None:
+    """A standby was cut off for longer than records are kept. History was not lost."""
+    tail.place = Head(2, dropped)
+    with pytest.raises(RecordsDroppedError, match="was read up to 2, and begins at 4 now"):
+        tail.read()

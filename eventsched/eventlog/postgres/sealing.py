@@ -75,7 +75,9 @@ def next_seal(where: Address, stream: str, *, needs_archive: bool) -> PartitionS
         ).fetchone()
         if kept is None or kept[0] is None:
             return None
-        [(body,)] = connection.execute(_CHECKPOINT, (number, kept[0])).fetchall()
+        checkpoint = connection.execute(_CHECKPOINT, (number, kept[0])).fetchone()
+        if checkpoint is None:  # the next leader has sealed and dropped the partition meanwhile
+            return None
         return PartitionSealed(
             partition=first,
             first=before.position,
@@ -83,7 +85,7 @@ def next_seal(where: Address, stream: str, *, needs_archive: bool) -> PartitionS
             before=before.hash.hex(),
             after=after.hash.hex(),
             checkpoint=kept[0],
-            digest=sha256(body).hexdigest(),
+            digest=sha256(checkpoint[0]).hexdigest(),
             opening=_opening(connection, number, kept[0]),
             archived=archived or {},
         )

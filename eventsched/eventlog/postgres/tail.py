@@ -18,6 +18,7 @@ from eventsched.eventlog.log_errors import (
     CorruptLogError,
     DatabaseRefusedError,
     HistoryChangedError,
+    RecordsDroppedError,
 )
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch
@@ -37,19 +38,26 @@ FROM eventsched_log.batch b JOIN eventsched_log.epoch e
 WHERE b.stream = %s AND b.first >= %s ORDER BY b.first LIMIT %s
 """
 # Checkpoints are snapshots, too. The batch that ends at one is found by index: it is the last one
-# that begins before.
+# that begins before. If it was the last one of a dropped partition, that one's row has its hash.
 _SNAPSHOT = """
 SELECT s.seq, s.hash, s.digest, s.version, s.body FROM (
     SELECT * FROM eventsched_log.snapshot UNION ALL SELECT * FROM eventsched_log.checkpoint
 ) s
 CROSS JOIN LATERAL (
-    SELECT b.hash, b.first + b.count AS next FROM eventsched_log.batch b
-    WHERE b.stream = s.stream AND b.first < s.seq ORDER BY b.first DESC LIMIT 1
+    (SELECT b.hash, b.first + b.count AS next FROM eventsched_log.batch b
+     WHERE b.stream = s.stream AND b.first < s.seq ORDER BY b.first DESC LIMIT 1)
+    UNION ALL
+    SELECT p.hash, p.next FROM eventsched_log.pruned p
+    WHERE p.stream = s.stream AND p.next = s.seq
 ) b
 WHERE s.stream = %(stream)s AND s.seq < %(before)s AND b.next = s.seq AND b.hash = s.hash
 ORDER BY s.seq DESC LIMIT 1
 """
 
+_HASH = """
+SELECT hash FROM eventsched_log.batch
+WHERE stream = %s AND first < %s ORDER BY first DESC LIMIT 1
+"""
 _BEGIN = """
 SELECT p.next FROM eventsched_log.pruned p JOIN eventsched_log.stream s ON s.id = p.stream
 WHERE s.name = %s ORDER BY p.first DESC LIMIT 1
@@ -102,8 +110,9 @@ class Tail:
         """At most ``limit`` batches that follow ``head``; none if nothing is new.
 
         Raises HistoryChangedError if the stream no longer contains ``head`` (the database lost
-        history; the caller has to read the log from the beginning), CorruptLogError if a batch does
-        not match its hash, and UnavailableError, as DatabaseRefusedError if waiting would not help.
+        history; the caller has to read the log from the beginning), RecordsDroppedError if what
+        follows ``head`` was dropped, CorruptLogError if a batch does not match its hash, and
+        UnavailableError, as DatabaseRefusedError if waiting would not help.
         """
         stream_head = self._query_head()
         if stream_head is None or stream_head.head == head:
@@ -113,11 +122,18 @@ class Tail:
             raise HistoryChangedError(f"the log was read up to {head.next}, and ends at {end} now")
         rows = self._rows(_BATCHES, (self._number, head.next, limit))
         if not rows or rows[0][0] != head.next:
+            begin = self.begin()
+            if head.next < begin:
+                reason = f"the log was read up to {head.next}, and begins at {begin} now"
+                raise RecordsDroppedError(reason)
             raise HistoryChangedError(f"no batch begins at {head.next}, where one ended")
-        batches = []
+        batches: list[StoredBatch] = []
         for first, count, epoch, written_at, mark, batch_hash, body, token in rows:
             batch = StoredBatch(first, count, epoch, written_at, mark, bytes(batch_hash), body)
-            self._verify(batch, token.bytes, head)
+            if not self._is_next(batch, token.bytes, head):
+                if not batches and not self._has(head):
+                    raise HistoryChangedError(f"another batch ends at {head.next} now")
+                raise CorruptLogError(batch.first, "the batch does not match its hash")
             head = Head(batch.first + batch.count, batch.hash)
             batches.append(batch)
         return batches
@@ -156,7 +172,13 @@ class Tail:
             self.last_seen = StreamHead(Head(following, bytes(batch_hash)), epoch, holder, renewals)
         return self.last_seen
 
-    def _verify(self, batch: StoredBatch, token: bytes, head: Head) -> None:
+    def _has(self, head: Head) -> bool:
+        """Whether the stream still has this head. True if the batch before it was dropped."""
+        rows = self._rows(_HASH, (self._number, head.next))
+        return not rows or bytes(rows[0][0]) == head.hash
+
+    def _is_next(self, batch: StoredBatch, token: bytes, head: Head) -> bool:
+        """Whether a batch follows a head, and has the hash of its content."""
         sealed = SealedBatch(
             term=Term(self._stream, batch.epoch, token),
             first=batch.first,
@@ -168,8 +190,7 @@ class Tail:
             body=batch.body.encode(),
             details={},
         )
-        if batch.first != head.next or chain.batch_hash(sealed) != batch.hash:
-            raise CorruptLogError(batch.first, "the batch does not match its hash")
+        return batch.first == head.next and chain.batch_hash(sealed) == batch.hash
 
     def _rows(self, query: str, values: object) -> list[tuple]:  # type: ignore[type-arg]
         try:

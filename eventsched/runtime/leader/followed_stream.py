@@ -132,10 +132,11 @@ class FollowedStream:
         )
         return successor
 
-    def start_over(self) -> None:
-        """Discards the state because history was lost: the stream no longer has what was followed.
-        The stream is to be followed again from its first record."""
-        self.history_lost = self.history_lost or self.stream_state.head.next > 0
+    def start_over(self, *, is_lost: bool = True) -> None:
+        """Discards the state. The stream is to be followed again from its first record or from a
+        snapshot. ``is_lost`` says that history was lost: the stream no longer has what was
+        followed. False if only records that follow it were dropped."""
+        self.history_lost = self.history_lost or (is_lost and self.stream_state.head.next > 0)
         self.stream_state = StreamState(self._make_engine(), self.stream)
         self.snapshot_begun(0)
         self.snapshot_size = 0

@@ -2,7 +2,8 @@
 
 The log is read in a thread of its own and applied on the event loop in small steps. If history is
 lost (a failover, a restored backup), the state is dropped and the log is read again from the start.
-A damaged log ends the process. With a log of a newer version it goes on, but never leads.
+If records were dropped that were not read yet, it begins again with a later snapshot. A damaged log
+ends the process. With a log of a newer version it goes on, but never leads.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from eventsched.eventlog.log_errors import (
     CorruptLogError,
     DatabaseRefusedError,
     HistoryChangedError,
+    RecordsDroppedError,
 )
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.postgres.tail import Tail
@@ -83,16 +85,19 @@ class Follower:
 
     async def catch_up(self, head: Head) -> float:
         """Applies everything up to a head that is known to be committed. Returns the time this took
-        (s). Raises HistoryChangedError if another replica has written since, CorruptLogError, and
-        UnavailableError."""
+        (s). Raises HistoryChangedError if another replica has written since or the log no longer
+        has this head, CorruptLogError, and UnavailableError."""
         began = time.perf_counter()
         if self._followed_stream.head.next > head.next:
             self._start_over("the log ends before the last record that was read")
         while (before := self._followed_stream.head) != head:
             await self._step()
-            if self._followed_stream.head.next > head.next:
+            reached, end = self._followed_stream.head, self._tail.last_seen
+            if reached.next >= head.next and reached != head:
                 raise HistoryChangedError("another replica has written since the term began")
-            if self._followed_stream.head == before:
+            if end is not None and end.head.next < head.next:
+                raise HistoryChangedError("the log lost its end since the term began")
+            if reached == before:
                 await asyncio.sleep(POLL_PERIOD)
         self._answered()
         return time.perf_counter() - began
@@ -118,6 +123,10 @@ class Follower:
                 batches = await self._worker.call(self._tail.poll, self._followed_stream.head)
         except HistoryChangedError as problem:
             self._start_over(str(problem))
+            return
+        except RecordsDroppedError as problem:
+            logger.info("the log is read from a later snapshot on", reason=str(problem))
+            self._begin_again(is_lost=False)
             return
         self._read_seconds += time.perf_counter() - began
         for batch in batches:
@@ -189,8 +198,11 @@ class Follower:
 
     def _start_over(self, reason: str) -> None:
         logger.warning("history was lost; the log is read again from the start", reason=reason)
+        self._begin_again(is_lost=True)
+
+    def _begin_again(self, *, is_lost: bool) -> None:
         self.caught_up = self._restored = False
-        self._followed_stream.start_over()
+        self._followed_stream.start_over(is_lost=is_lost)
 
     def _missed(self, problem: UnavailableError) -> None:
         self.caught_up = False

@@ -89,9 +89,8 @@ class _Housekeeper:
         """The partition that was sealed last; its seal may not be committed yet."""
 
     async def tidy(self, worker: Worker) -> HousekeepingStatus:
-        """Makes partitions, and drops old ones."""
+        """Drops old partitions, and makes the next one: on a full disk that needs the room."""
         where, stream, retention = self._where, self._stream, self._retention
-        records_ahead = await worker.call(make_partitions, where, stream)
         if retention.vectors_age:
             count = await worker.call(thin, where, stream, retention.vectors_age, self._now())
             if count:
@@ -100,6 +99,7 @@ class _Housekeeper:
             dropped = await worker.call(prune, where, stream, retention.records_age, self._now())
             for pruned in dropped:
                 logger.info("old records are deleted", first=pruned.first, next=pruned.next)
+        records_ahead = await worker.call(make_partitions, where, stream)
         since = None
         if retention.records_age and retention.needs_archive:
             since = await worker.call(unarchived_since, where, stream)
