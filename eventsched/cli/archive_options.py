@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import database
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredLog
@@ -24,6 +25,9 @@ class StreamLog(StoredLog, Protocol):
 
     def batches(self, first: int = 0) -> Iterator[StoredBatch]:
         """The batch that holds position ``first`` and all later ones, in order."""
+
+    def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
+        """The partial vectors of decisions from position ``first`` on, in order, not expanded."""
 
     @property
     def head(self) -> Head:

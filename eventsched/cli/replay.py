@@ -91,7 +91,7 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
             end=end,
             engine_of_term=lambda began: assembled(began, log.stream, options.plugin).engine(),
             start=_replay_start(start),
-            partial_details=reader.partial_details() if reader else None,
+            partial_details=log.partial_details(),
         )
     else:
         done = stream_replay.rebuild(

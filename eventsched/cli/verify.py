@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
@@ -16,6 +16,7 @@ from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.postgres import reader
+from eventsched.eventlog.schema import migrations
 from eventsched.history.verify.verification import (
     Result,
     verify_database,
@@ -72,7 +73,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verifies and prints what was found."""
-    schema: list[str] = []
+    schema = _Schema([], "")
     try:
         if options.file is not None:
             results = _of_file(options)
@@ -88,9 +89,27 @@ def run(options: argparse.Namespace) -> int:
     else:
         for result in results:
             print(_as_text(result))
-        for difference in schema:
-            print(f"schema: {difference}")
-    return DIFFERS if schema or any(result.problems for result in results) else 0
+        for line in (*schema.differences, *filter(None, [schema.note])):
+            print(f"schema: {line}")
+    return DIFFERS if schema.differences or any(result.problems for result in results) else 0
+
+
+class _Schema(NamedTuple):
+    """The ``differences`` of a database's schema, or a ``note`` why it was not compared."""
+
+    differences: list[str]
+    note: str
+
+
+def _schema_of(address: str, connection: psycopg.Connection[Any]) -> _Schema:
+    revision, newest = migrations.require(address), migrations.newest()
+    if revision == newest:
+        return _Schema(differences(connection), "")
+    note = (
+        f"the database is at revision {revision}, and this version's last one is {newest}: between "
+        "the steps pre and post of an upgrade, functions and grants are not compared"
+    )
+    return _Schema([], note)
 
 
 def _of_file(options: argparse.Namespace) -> list[Result]:
@@ -109,9 +128,9 @@ def _of_file(options: argparse.Namespace) -> list[Result]:
         raise InputError(f"{options.file}: {problem.where}", problem.problem, remedy) from problem
 
 
-def _of_archive(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
-    """The results of the archive's streams, with the database's if the options name one, and the
-    differences of its schema."""
+def _of_archive(options: argparse.Namespace) -> tuple[list[Result], _Schema]:
+    """The results of the archive's streams, with the database's if the options name one, and what
+    is to be said about its schema."""
     require_archives()
     from eventsched.history.verify.archives.archive_files import archived_streams
     from eventsched.history.verify.archives.verified_archive import verify_archive
@@ -139,12 +158,12 @@ def _of_archive(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
 
     try:
         if not names_database(options):
-            return verified(None), []
+            return verified(None), _Schema([], "")
         with (
             database.reader_address(options.database, options.data_dir) as address,
             _connected(address) as connection,
         ):
-            return verified(connection), differences(connection)
+            return verified(connection), _schema_of(address, connection)
     except NoLogError as problem:
         remedy = "name an archive of this version, and the database that continues it"
         raise InputError(problem.where, problem.problem, remedy) from problem
@@ -167,8 +186,8 @@ def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
         raise InputError(error.where, error.problem, remedy) from error
 
 
-def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
-    """The results of the streams, and the differences of the schema."""
+def _of_database(options: argparse.Namespace) -> tuple[list[Result], _Schema]:
+    """The results of the streams, and what is to be said about the schema."""
     checkpoints = _checkpoints(options)
     with database.reader_address(*database_of(options)) as address:
         known = reader.streams(address)
@@ -180,7 +199,7 @@ def _of_database(options: argparse.Namespace) -> tuple[list[Result], list[str]]:
             reader.choose_stream(address, None)  # raises: there are no streams
         names = None if options.stream is None else [options.stream]
         with _connected(address) as connection:
-            schema = differences(connection)
+            schema = _schema_of(address, connection)
             results = verify_database(
                 connection, names, thinned=options.thinned, checkpoints=checkpoints
             )
@@ -266,7 +285,7 @@ def _lacking(result: Result) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
+def _as_json(results: list[Result], schema: _Schema) -> dict[str, Any]:
     streams = [
         {
             "stream": result.stream,
@@ -288,5 +307,10 @@ def _as_json(results: list[Result], schema: list[str]) -> dict[str, Any]:
         }
         for result in results
     ]
-    is_fine = not schema and not any(result.problems for result in results)
-    return {"ok": is_fine, "streams": streams, "schema": schema}
+    is_fine = not schema.differences and not any(result.problems for result in results)
+    return {
+        "ok": is_fine,
+        "streams": streams,
+        "schema": schema.differences,
+        "schema_note": schema.note or None,
+    }

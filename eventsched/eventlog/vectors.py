@@ -55,6 +55,11 @@ def pack(detail: Detail) -> bytes:
     return b"".join(parts)
 
 
+def is_partial(body: bytes, base: int | None) -> bool:
+    """Whether the bytes are those of a partial detail."""
+    return base is None and body[:1] == bytes([PARTIAL])
+
+
 def unpack(body: bytes, base: int | None) -> Detail:
     """A detail from its bytes. Raises ValueError if they do not have this layout."""
     try:

@@ -73,6 +73,18 @@ class FileLog:
         except ValueError as problem:  # a delta and its base have different columns
             raise CorruptLogError(position, str(problem)) from problem
 
+    def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
+        """The partial vectors of decisions from position ``first`` on, in order, not expanded.
+        Raises CorruptLogError."""
+        position = first
+        try:
+            for _, details in self._file.lines(first):
+                for position, base, body in details:
+                    if position >= first and vectors.is_partial(body, base):
+                        yield position, vectors.unpack(body, base)
+        except (DamagedError, ValueError) as problem:
+            raise CorruptLogError(position, f"{self.path}: {problem}") from problem
+
     def _stored_detail(self, position: int) -> Detail | None:
         packed = self._file.detail(position)
         if packed is None:

@@ -1,6 +1,7 @@
 """This version and the next one on one schema: what each step of an upgrade allows, and what it
 refuses."""
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -112,6 +113,30 @@ def test_an_empty_database_gets_everything(
         with one_server.fresh(nothing) as url:
             command = ("db", "upgrade", step, "--database", url)
             assert f"empty → {POST}" in output(next_version.run(*command))
+
+
+def test_verify_between_the_steps(
+    database: str, next_version: NextVersion, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither version can compare the schema, and both say so; nothing is wrong with the log."""
+    simulate = ["simulate", "--generate", "nodes=3,pods=5", "--database", database]
+    assert main(simulate) == 0
+    verify = ["verify", "--database", database]
+    output(next_version.run("db", "upgrade", "--pre", "--database", database))
+    capsys.readouterr()
+    assert main(verify) == 0
+    printed = capsys.readouterr().out.splitlines()
+    theirs = output(next_version.run(*verify)).splitlines()
+    for (log, schema), last in ((printed, OURS), (theirs, POST)):
+        assert "are what was written" in log
+        assert schema == (
+            f"schema: the database is at revision {PRE}, and this version's last one is {last}: "
+            "between the steps pre and post of an upgrade, functions and grants are not compared"
+        )
+    assert main([*verify, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["schema"]) == (True, [])
+    assert PRE in answer["schema_note"]
 
 
 def test_post_comes_after_pre(database: str, next_version: NextVersion) -> None:

@@ -19,7 +19,7 @@ from eventsched.eventlog.archive.archive_manifest import (
     day_file,
     stream_folder,
 )
-from eventsched.eventlog.archive.archived_batches import read_group
+from eventsched.eventlog.archive.archived_batches import read_details, read_group
 from eventsched.eventlog.archive.parquet import (
     column_values,
     groups_with,
@@ -139,15 +139,26 @@ class ArchiveLog:
         packed = self._details(path, group).get(position) if group >= 0 else None
         if packed is None:
             return None
-        base, body = packed
-        try:
-            return vectors.unpack(body, base)
-        except ValueError as problem:
-            reason = f"was altered: the vectors of position {position} ({problem})"
-            raise InputError(str(path), reason, RESTORE) from problem
+        return _unpacked(path, position, *packed)
+
+    def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
+        """The partial vectors of decisions from position ``first`` on, in order, not expanded."""
+        for day in self._days[max(0, bisect_right(self._firsts, first) - 1) :]:
+            path = self._path(day, DETAILS)
+            for seq, base, body in read_details(path):
+                if seq >= first and vectors.is_partial(body, base):
+                    yield seq, _unpacked(path, seq, base, body)
 
     def _path(self, day: Manifest, content: str) -> Path:
         return day_file(stream_folder(self.folder, self._stream), day.day, content)
+
+
+def _unpacked(path: Path, position: int, base: int | None, body: bytes) -> Detail:
+    try:
+        return vectors.unpack(body, base)
+    except ValueError as problem:
+        reason = f"was altered: the vectors of position {position} ({problem})"
+        raise InputError(str(path), reason, RESTORE) from problem
 
 
 def _detail_group(path: Path, index: int) -> dict[int, tuple[int | None, bytes]]:

@@ -76,6 +76,13 @@ class JoinedLog:
         thinned."""
         return expand_deltas(position, self._stored_detail)
 
+    def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
+        """The partial vectors of decisions from position ``first`` on, in order, not expanded."""
+        for position, detail in self._archive.partial_details(first):
+            if position < self._border:
+                yield position, detail
+        yield from self._reader.partial_details(max(first, self._border))
+
     def _stored_detail(self, position: int) -> Detail | None:
         if position < self._border:
             return self._archive.stored_detail(position)
