@@ -12,14 +12,16 @@ from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.output.time_format import with_distance
+from eventsched.cli.output.why_not_output import why_not_json, why_not_text
 from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.recomputed_vectors import VectorRecomputation
+from eventsched.cli.why_not import why_not
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
-from eventsched.history.explain.explanation import NoPodError, explain
+from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads import POD, ExplainTarget, find_workload, parse_target
 from eventsched.history.export_reader import FileLog
@@ -47,6 +49,11 @@ def add_to(commands: Any) -> None:
         "--attempt", type=int, metavar="N", help="the attempt to explain (default: the last one)"
     )
     parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
+    parser.add_argument(
+        "--why-not", metavar="NODE",
+        help="the smallest change of the pod or the cluster with which it lands on that node, "
+        "found by deciding the attempt again",
+    )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="show everything")
     parser.add_argument(
         "--recompute", action="store_true",
@@ -55,8 +62,8 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
-        help="with --recompute, a file with plugins that the stream was written with; may be "
-        "repeated",
+        help="with --recompute or --why-not, a file with plugins that the stream was written "
+        "with; may be repeated",
     )  # fmt: skip
     add_database_options(parser)
     add_archive_option(parser, file_help="an exported log")
@@ -138,8 +145,8 @@ def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
 
 
 def _explain_workload(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
-    for option in ("attempt", "node", "recompute"):
-        if getattr(options, option) not in (None, False):
+    for option in ("attempt", "node", "why-not", "recompute"):
+        if getattr(options, option.replace("-", "_")) not in (None, False):
             problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
     workload = find_workload(reader, target)
@@ -160,9 +167,23 @@ def _explain(
     name = target.full_name if target.kind == POD else target.word
     recompute = recomputation.detail if options.recompute else None
     explained = explain(evidence, name, options.attempt, options.node, recompute)
+    if options.why_not is not None:
+        return _explain_why_not(options, explained, recomputation)
     if options.output == "json":
         print(json.dumps(story_json(explained)))
     else:
         now = time.time_ns() // 1_000
         print(story_text(explained, now, width_of_output(), full=options.full))
+    return 0
+
+
+def _explain_why_not(
+    options: argparse.Namespace, explained: Explanation, recomputation: VectorRecomputation
+) -> int:
+    log, reader, plugins = recomputation.log, recomputation.reader, recomputation.plugins
+    found = why_not(explained, options.why_not, log, reader, plugins)
+    if options.output == "json":
+        print(json.dumps(why_not_json(found, explained.stream)))
+    else:
+        print(why_not_text(found, width_of_output()))
     return 0

@@ -28,7 +28,7 @@ class VectorRecomputation:
     beginning."""
 
     def __init__(self, log: StreamLog, reader: Reader | None, plugins: list[Path]) -> None:
-        self._log, self._reader, self._plugins = log, reader, plugins
+        self.log, self.reader, self.plugins = log, reader, plugins
         self._made: dict[int, Detail] = {}
 
     def detail(self, position: int) -> Detail:
@@ -36,7 +36,7 @@ class VectorRecomputation:
         InputError if the decision comes out differently now, and CorruptLogError."""
         if position not in self._made:
             started = time.perf_counter()
-            recomputed = recompute(self._log, position, self._engine_before, self._engine_of)
+            recomputed = recompute(self.log, position, self._engine_before, self._engine_of)
             seconds = time.perf_counter() - started
             print(
                 f"position {position} was decided again, with the same digest: "
@@ -48,11 +48,11 @@ class VectorRecomputation:
         return self._made[position]
 
     def _engine_of(self, began: StreamStarted | TermBegan) -> Engine:
-        return assembled(began, self._log.stream, self._plugins).engine()
+        return assembled(began, self.log.stream, self.plugins).engine()
 
     def _engine_before(self, position: int) -> Engine:
         """An engine with the newest stored state before a position, or for the first record."""
-        reader, log = self._reader, self._log
+        reader, log = self.reader, self.log
         for stored in () if reader is None else stored_states(reader, position):
             assert reader is not None
             if (engine := self._restored(reader, stored)) is not None:
@@ -60,7 +60,7 @@ class VectorRecomputation:
         if isinstance(log, Reader) and log.begin:
             problem = f"the records before position {log.begin} were dropped"
             raise InputError("--recompute", problem, "add --from-archive FOLDER")
-        return begun_assembly(log, log.stream, self._plugins, True, None).engine()
+        return begun_assembly(log, log.stream, self.plugins, True, None).engine()
 
     def _restored(self, reader: Reader, stored: StoredState) -> Engine | None:
         """An engine with a stored state, under the configuration in force there; None if the state

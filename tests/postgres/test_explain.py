@@ -230,9 +230,47 @@ def test_one_node(text: Any, explained: Any) -> None:
     assert text("a", "--node", "n5").endswith("feasible, rank 1 of 4; it was chosen")
 
 
+def test_why_not_a_node(address: str, text: Any, explained: Any) -> None:
+    """On the state before the attempt; the log stays as it is."""
+    with closing(Reader(address, TIGHT)) as reader:
+        head = reader.head
+        pod, node = _refused(Truth(address, TIGHT))
+    found = explained(pod, "--attempt", "1", "--why-not", node, stream=TIGHT)
+    assert not found["landing"]["lands"]
+    assert found["landing"]["failedPlugins"] == ["NodeResourcesFit"]
+    assert found["remedies"]
+    said = text(pod, "--attempt", "1", "--why-not", node, stream=TIGHT)
+    for number, remedy in enumerate(found["remedies"]):
+        lands = "Or it lands there if you" if number else "It lands there if you"
+        assert f"{lands} - {' - '.join(change['text'] for change in remedy)}" in said
+    with closing(Reader(address, TIGHT)) as reader:
+        assert reader.head == head
+
+
+def test_why_not_an_unknown_node(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pod, node = _refused(Truth(address, TIGHT))
+    options = ("--why-not", f"{node}x", "--database", address, "--stream", TIGHT)
+    assert main(["explain", pod, *options]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"{node}x was not there at that attempt" in printed.err
+    assert "did you mean" in printed.err
+
+
+def _refused(truth: Truth) -> tuple[str, str]:
+    """A pod and a node that NodeResourcesFit refused to it at its first attempt."""
+    for position, _, _, record in truth.records:
+        if isinstance(record, PodDecided) and record.attempt == 1:
+            for node, plugin, *_ in truth.verdicts_at(position):
+                if plugin == "NodeResourcesFit":
+                    return str(uid_key(record.uid)), node
+    raise LookupError("NodeResourcesFit refused no node")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("there", "--why-not", "n1"), ("--why-not", "no attempt was made")),
         (("default/hugh",), ("POD", "default/hugh", "did you mean default/huge")),
         (("kube-system/huge",), ("kube-system/huge", "did you mean default/huge")),
         (("zzzzzz",), ("zzzzzz", "the log last moved", "ago)", "there are, among others")),

@@ -1,0 +1,85 @@
+"""What ``explain --why-not`` prints."""
+
+from typing import Any
+
+import msgspec
+
+from eventsched.cli.output.tables import counted, filled
+from eventsched.cli.why_not import WhyNot
+from eventsched.history.why_not.changes import AnyChange
+from eventsched.history.why_not.hypothesis import Landing
+from eventsched.history.why_not.search import Remedy
+
+
+def why_not_text(found: WhyNot, width: int) -> str:
+    """The refusal, then each remedy as a list. Lines are wrapped to ``width`` characters (0: not at
+    all)."""
+    lines = [f"{found.pod} and {found.node} at attempt {found.attempt}: {_landing(found)}"]
+    first = found.remedies[0]
+    if first.stuck is not None:
+        lines += ["", f"No change is known with which it lands there: {_refusal(first.stuck)}"]
+    elif not first.landing.lands:
+        for number, remedy in enumerate(found.remedies):
+            lines += ["", "Or it lands there if you" if number else "It lands there if you"]
+            lines += [f"  - {change.text}" for change in remedy.changes]
+    lines += ["", _proof(found)]
+    return "\n".join(filled(line, width) for line in lines)
+
+
+def _landing(found: WhyNot) -> str:
+    landing = found.remedies[0].landing
+    if landing.lands:
+        return "it lands there as it is"
+    if landing.plugins or landing.reasons:
+        return _refusal(landing)
+    if not landing.behind:
+        return "feasible and as good as the best, and the draw decides"
+    return f"feasible, {landing.behind} behind the best node"
+
+
+def _refusal(landing: Landing) -> str:
+    reasons = "; ".join(landing.reasons)
+    return f"{', '.join(landing.plugins)}: {reasons}" if landing.plugins else reasons
+
+
+def _proof(found: WhyNot) -> str:
+    text = f"Decided again {counted(found.decisions, 'time')} in {found.seconds:.2f} s, from the "
+    text += f"state before position {found.position}."
+    if any(remedy.changes for remedy in found.remedies):
+        text += " No line of a list can be left out."
+    return f"{text} Extenders were not asked." if found.unasked else text
+
+
+def why_not_json(found: WhyNot, stream: str) -> dict[str, Any]:
+    """The object that ``explain --why-not -o json`` prints (docs/explain.schema.json)."""
+    first = found.remedies[0]
+    return {
+        "stream": stream,
+        "pod": found.pod,
+        "attempt": found.attempt,
+        "seq": found.position,
+        "node": found.node,
+        "landing": _landing_json(first.landing),
+        "remedies": [_remedy_json(each) for each in found.remedies if each.stuck is None],
+        "stuck": None if first.stuck is None else _landing_json(first.stuck),
+        "decisions": found.decisions,
+        "extendersAsked": not found.unasked,
+    }
+
+
+def _remedy_json(remedy: Remedy) -> list[dict[str, Any]]:
+    return [_change_json(change) for change in remedy.changes]
+
+
+def _change_json(change: AnyChange) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(change)
+    return {"kind": type(change).__name__, "text": change.text, **fields}
+
+
+def _landing_json(landing: Landing) -> dict[str, Any]:
+    return {
+        "lands": landing.lands,
+        "failedPlugins": list(landing.plugins),
+        "reasons": list(landing.reasons),
+        "behind": landing.behind,
+    }

@@ -1,0 +1,68 @@
+"""``explain --why-not NODE``: decides about an attempt again, and looks for the smallest change."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eventsched.cli.archive_options import StreamLog
+from eventsched.cli.replay import assembled
+from eventsched.domain.errors import InputError
+from eventsched.domain.state import snapshot
+from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.explain.explanation import Explanation
+from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
+from eventsched.history.why_not.search import Remedy, remedies
+from eventsched.runtime.queries.state_at import state_at
+from eventsched.scheduling.engine import Engine
+
+
+@dataclass(frozen=True)
+class WhyNot:
+    """The remedies for one attempt and one node. ``decisions`` is how often the pod was decided
+    again, which took ``seconds``. ``unasked`` says that there are extenders, which were not
+    asked."""
+
+    pod: str
+    attempt: int
+    position: int
+    node: str
+    remedies: tuple[Remedy, ...]
+    decisions: int
+    seconds: float
+    unasked: bool
+
+
+def why_not(
+    explained: Explanation, node: str, log: StreamLog, reader: Reader | None, plugins: list[Path]
+) -> WhyNot:
+    """Looks for the changes with which the explained attempt would have chosen the node. Raises
+    InputError if there was no attempt, for an unknown node, and if the log cannot give the state
+    before the attempt."""
+    attempt, full_name = explained.explained, explained.pod.full_name
+    if attempt is None:
+        raise InputError("--why-not", f"no attempt was made for {full_name} yet", "wait")
+    began = time.perf_counter()
+    decided = next(log.read(attempt.position))
+    folded = state_at(log, reader, decided.cause, log.head.next)
+    if folded.opening is None:
+        problem = f"the configuration at position {decided.cause} is not known"
+        raise InputError("--why-not", problem, "add --from-archive FOLDER")
+    assembly = assembled(folded.opening, log.stream, plugins)
+    body = snapshot.encode(folded.state)
+    pod = folded.state.pods[attempt.decided.uid].pod
+
+    def make_engine(weights: Mapping[str, int]) -> Engine:
+        profiles = dict(assembly.profiles)
+        if weights:
+            profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
+        engine = replace(assembly, profiles=profiles).engine(with_detail=False)
+        engine.restore(body, folded.position)
+        return engine
+
+    hypothesis = Hypothesis(make_engine, pod, node)
+    found = tuple(remedies(hypothesis))
+    return WhyNot(
+        full_name, attempt.decided.attempt, attempt.position, node, found, hypothesis.decisions,
+        time.perf_counter() - began, bool(assembly.configuration.extenders),
+    )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Decides about a pod again, with some changes. The same code as the scheduler's judges the nodes.
+
+Engines with changes of the cluster or of weights are kept, because restoring one takes the time of
+a restart, while judging another form of the pod takes that of an attempt.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import numpy as np
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node, Pod
+from eventsched.history.why_not import changes
+from eventsched.history.why_not.changes import AnyChange, OfPod
+from eventsched.scheduling.cycle.cycle_keys import (
+    KEY_EXCLUDED,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
+    CycleKey,
+)
+from eventsched.scheduling.cycle.judgement import Judgement
+from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework import PluginError
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.preemption.nomination_step import nominated_row
+
+_ENGINES = 16
+"""Engines that are kept; each is as large as the state of the cluster."""
+
+
+class Landing(NamedTuple):
+    """What would happen to the pod on the node.
+
+    ``lands``: the node would be chosen whatever the draw, as the nominated node or because no other
+    has as high a total. Otherwise ``plugins`` refuse it for ``reasons``; if there are none, it is
+    feasible and its total is ``behind`` the best of the other nodes (0: as good).
+    """
+
+    lands: bool
+    plugins: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    behind: int = 0
+
+
+class Hypothesis:
+    """A pod, a node, and the state of the scheduler before an attempt."""
+
+    def __init__(
+        self, make_engine: Callable[[Mapping[str, int]], Engine], pod: Pod, node: str
+    ) -> None:
+        """``make_engine`` gives a new engine with the state before the attempt, and with other
+        weights of the pod's profile by plugin. Raises InputError for a node that was not there, and
+        for a pod of no profile."""
+        self._make_engine = make_engine
+        self.pod = pod
+        self._engines: dict[tuple[AnyChange, ...], Engine] = {}
+        self.engine = self._engine_with(())
+        state = self.engine.state
+        row = state.nodes.rows.get(node)
+        found = None if row is None else state.nodes.nodes[row]
+        if row is None or found is None:
+            nearest = get_close_matches(node, state.nodes.rows)
+            remedy = f"did you mean {' or '.join(nearest)}?" if nearest else "name another node"
+            raise InputError("--why-not", f"{node} was not there at that attempt", remedy)
+        self.row: int = row
+        self.node: Node = found
+        self.decisions = 0
+        """How often it was decided again."""
+
+    def landing(self, made: Sequence[AnyChange]) -> Landing:
+        """What would happen with these changes."""
+        try:
+            judgement = self.judged(made)
+        except PluginError as error:
+            return Landing(False, (error.plugin,), (str(error),))
+        if judgement.problem is not None:
+            problem = judgement.problem
+            return Landing(False, (problem.plugin,), (str(problem),))
+        if judgement.refusal is not None:
+            plugin, status = judgement.refusal
+            return Landing(False, (plugin,), status.reasons)
+        key = CycleKey(int(judgement.keys[self.row]))
+        if key == KEY_NOT_EVALUATED:
+            return Landing(False, (), ("the search ended before this node",))
+        if key == KEY_EXCLUDED:
+            return Landing(False, judgement.narrowed_by, judgement.verdict(key).reasons)
+        if key != KEY_PASSES:
+            verdict = judgement.verdict(key)
+            return Landing(False, (verdict.plugin,), verdict.reasons)
+        nominated = nominated_row(judgement)
+        if nominated >= 0:
+            return Landing(nominated == self.row, reasons=("another node is nominated",))
+        others = np.delete(judgement.totals, self.row)
+        behind = int(others.max(initial=-1)) - int(judgement.totals[self.row])
+        return Landing(behind < 0, behind=max(0, behind))
+
+    def judged(self, made: Sequence[AnyChange]) -> Judgement:
+        """The verdicts and scores of all nodes with these changes. Raises PluginError."""
+        self.decisions += 1
+        pod = changes.changed_pod(self.pod, made)
+        return self._engine_with(made).judge(pod)
+
+    def _engine_with(self, made: Sequence[AnyChange]) -> Engine:
+        """An engine with the changes that are not of the pod."""
+        elsewhere = tuple(each for each in made if not isinstance(each, OfPod))
+        if (known := self._engines.get(elsewhere)) is not None:
+            return known
+        engine = self._make_engine(changes.weights(elsewhere))
+        if elsewhere:
+            for stimulus in changes.stimuli(self.node, elsewhere):
+                engine.observe(stimulus, engine.state.now)
+        if len(self._engines) >= _ENGINES:
+            del self._engines[next(reversed(self._engines))]  # not the one without changes
+        self._engines[elsewhere] = engine
+        return engine
+
+
+def reweighted(profile: Profile, weights: Mapping[str, int]) -> Profile:
+    """A profile with other weights of some score plugins."""
+    all_weights = {score.name: score.weight for score in profile.scores} | dict(weights)
+    return Profile(profile.name, profile.points, all_weights, profile.percentage)

@@ -1,0 +1,271 @@
+"""Which changes may help against a refusal, by the plugin that refuses.
+
+A proposal need not be the smallest: the search leaves out what is not needed, and tightens numbers.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from eventsched.domain.objects import PODS, HostPort, Pod, Requirement, pod_requests
+from eventsched.domain.state.pod_state import PodState
+from eventsched.history.why_not.changes import (
+    AnyChange,
+    HostPortRemoved,
+    NodeLabelSet,
+    NodeRequired,
+    NodeSelectorEntryRemoved,
+    NodeUncordoned,
+    PodLabelRemoved,
+    PodRemoved,
+    RequestLimited,
+    RequiredNodeAffinityRemoved,
+    SpreadConstraintChanged,
+    TaintRemoved,
+    TermRemoved,
+    TolerationAdded,
+    WeightChanged,
+    changed_pod,
+    unit_of,
+)
+from eventsched.history.why_not.hypothesis import Hypothesis, Landing
+from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
+from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
+
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_INSUFFICIENT = "Insufficient "
+_TOO_MANY_PODS = "Too many pods"
+_LARGEST_WEIGHT = 100
+_HARD = "DoNotSchedule"
+_REFUSING = ("NoSchedule", "NoExecute")
+
+
+class Side(Enum):
+    """What is changed if there is a choice."""
+
+    POD = "pod"
+    CLUSTER = "cluster"
+
+
+class Case(NamedTuple):
+    """A refusal: what was tried so far (``made``), and how it ended."""
+
+    hypothesis: Hypothesis
+    made: tuple[AnyChange, ...]
+    landing: Landing
+    side: Side
+
+    @property
+    def pod(self) -> Pod:
+        """The pod with the changes so far."""
+        return changed_pod(self.hypothesis.pod, self.made)
+
+
+def proposals(case: Case) -> list[AnyChange]:
+    """Changes that may help; none if none is known for the plugin."""
+    if not case.landing.plugins:
+        return _of_scores(case)
+    proposed: list[AnyChange] = []
+    for plugin in case.landing.plugins:
+        if plugin in _BY_PLUGIN:
+            proposed += _BY_PLUGIN[plugin](case)
+    return list(dict.fromkeys(proposed))
+
+
+def _of_taints(case: Case) -> list[AnyChange]:
+    taints = [taint for taint in case.hypothesis.node.taints if taint.effect in _REFUSING]
+    if case.side is Side.CLUSTER:
+        return [TaintRemoved(taint) for taint in taints]
+    return [TolerationAdded(taint.key, taint.value, taint.effect) for taint in taints]
+
+
+def _of_cordon(case: Case) -> list[AnyChange]:
+    if case.side is Side.CLUSTER:
+        return [NodeUncordoned()]
+    return [TolerationAdded(_UNSCHEDULABLE, "", "NoSchedule")]
+
+
+def _of_node_affinity(case: Case) -> list[AnyChange]:
+    node, spec = case.hypothesis.node, case.pod.spec
+    wrong = [
+        (key, value)
+        for key, value in spec.node_selector.items()
+        if node.labels.get(key) != value
+    ]  # fmt: skip
+    if case.side is Side.CLUSTER:
+        labels = [NodeLabelSet(key, value) for key, value in wrong] + _labels_of_a_term(case)
+        if labels:
+            return list(labels)
+    removed: list[AnyChange] = [NodeSelectorEntryRemoved(*entry) for entry in wrong]
+    if spec.required_node_terms is not None:
+        removed.append(RequiredNodeAffinityRemoved())
+    return removed
+
+
+def _labels_of_a_term(case: Case) -> list[NodeLabelSet]:
+    """The labels that the node lacks for the first required term that labels can satisfy."""
+    labels = case.hypothesis.node.labels
+    for term in case.pod.spec.required_node_terms or ():
+        if term.fields:
+            continue
+        missing = [requirement for requirement in term.expressions if not _has(labels, requirement)]
+        if missing and all(requirement.operator in ("In", "Exists") for requirement in missing):
+            return [
+                NodeLabelSet(requirement.key, (*requirement.values, "")[0])
+                for requirement in missing
+            ]
+    return []
+
+
+def _has(labels: dict[str, str], requirement: Requirement) -> bool:
+    """Whether labels meet a requirement; False for Gt and Lt, which labels cannot be set for."""
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def _of_ports(case: Case) -> list[AnyChange]:
+    taken = [
+        (resident, port)
+        for resident in _residents(case)
+        for port in resident.pod.spec.host_ports
+        for own in case.pod.spec.host_ports
+        if own.collides(port)
+    ]
+    if case.side is Side.CLUSTER:
+        return [_removed(resident) for resident, _ in taken]
+    own_ports: dict[HostPort, None] = {
+        own: None
+        for own in case.pod.spec.host_ports
+        if any(own.collides(port) for _, port in taken)
+    }
+    return [HostPortRemoved(port) for port in own_ports]
+
+
+def _of_resources(case: Case) -> list[AnyChange]:
+    """Smaller requests if the node has room for some of what is lacking; pods of the node that make
+    room; or, if even an empty node has none, no request at all."""
+    reasons = case.landing.reasons
+    lacking = [
+        reason.removeprefix(_INSUFFICIENT) for reason in reasons if reason.startswith(_INSUFFICIENT)
+    ]
+    requests = pod_requests.of(case.pod.spec).effective
+    least: list[AnyChange] = [
+        RequestLimited(name, unit_of(name), requests[name])
+        for name in lacking
+        if requests.get(name, 0) > unit_of(name)
+    ]
+    is_full = _TOO_MANY_PODS in reasons
+    has_some = not is_full and len(least) == len(lacking)
+    if case.side is Side.POD and has_some and _fits(case, least):
+        return least
+    victims = _victims(case, [*lacking, PODS] if is_full else lacking)
+    if _fits(case, victims):
+        return victims
+    none = [RequestLimited(name, 0, requests[name]) for name in lacking if requests.get(name, 0)]
+    return [*victims, *none] if is_full else list(none)
+
+
+def _fits(case: Case, more: list[AnyChange]) -> bool:
+    landing = case.hypothesis.landing((*case.made, *more))
+    return "NodeResourcesFit" not in landing.plugins
+
+
+def _victims(case: Case, lacking: list[str]) -> list[AnyChange]:
+    """The pods of the node, the least important first, until the pod fits. Pods that request none
+    of what is lacking stay."""
+    residents = sorted(_residents(case), key=lambda each: (each.pod.priority, -each.booking_order))
+    victims: list[AnyChange] = []
+    for resident in residents:
+        requests = pod_requests.of(resident.pod.spec).effective
+        if PODS not in lacking and not any(requests.get(name, 0) for name in lacking):
+            continue
+        victims.append(_removed(resident))
+        if _fits(case, victims):
+            break
+    return victims
+
+
+def _of_spread(case: Case) -> list[AnyChange]:
+    constraints = enumerate(case.hypothesis.pod.spec.spread)
+    return [
+        SpreadConstraintChanged(index, constraint.topology_key)
+        for index, constraint in constraints
+        if constraint.when_unsatisfiable == _HARD
+    ]
+
+
+def _of_pod_affinity(case: Case) -> list[AnyChange]:
+    pod = case.hypothesis.pod
+    terms: list[AnyChange] = [
+        TermRemoved(field, index, term.topology_key)
+        for field in ("required_affinity", "required_anti_affinity")
+        for index, term in enumerate(getattr(pod.spec, field))
+    ]
+    labels = [PodLabelRemoved(key, value) for key, value in pod.labels.items()]
+    return [*terms, *labels]
+
+
+def _of_scores(case: Case) -> list[AnyChange]:
+    if case.side is Side.CLUSTER and (weight := _weight(case)) is not None:
+        return [weight]
+    return [NodeRequired(case.hypothesis.node.name)]
+
+
+def _weight(case: Case) -> WeightChanged | None:
+    """The smallest change of one weight after which the node has the largest total."""
+    judgement = case.hypothesis.judged(case.made)
+    row = case.hypothesis.row
+    if judgement.keys[row] != KEY_PASSES:
+        return None
+    rows = np.flatnonzero(judgement.keys == KEY_PASSES)
+    place = int(np.searchsorted(rows, row))
+    lead = np.delete(judgement.totals[row] - judgement.totals[rows], place)
+    known = {score.name: score for score in judgement.profile.scores}
+    found: list[tuple[int, WeightChanged]] = []
+    for scored in judgement.scores:
+        plugin, before = scored.column.plugin, scored.column.weight
+        if plugin not in known or not before:
+            continue
+        normalized = weighted(scored, rows) // before
+        gain = np.delete(normalized[place] - normalized, place)
+        for weight in sorted(range(1, _LARGEST_WEIGHT + 1), key=lambda w: abs(w - before)):
+            if (lead + (weight - before) * gain > 0).all():
+                found.append((abs(weight - before), WeightChanged(plugin, weight, before)))
+                break
+    return min(found, key=lambda each: each[0])[1] if found else None
+
+
+def _residents(case: Case) -> list[PodState]:
+    """The pods that are bound to the node, without those that are removed already."""
+    state = case.hypothesis.engine.state
+    removed = {change.uid for change in case.made if isinstance(change, PodRemoved)}
+    uids = state.nodes.residents[case.hypothesis.row]
+    return [state.pods[uid] for uid in uids if uid not in removed]
+
+
+def _removed(resident: PodState) -> PodRemoved:
+    pod = resident.pod
+    return PodRemoved(pod.uid, pod.full_name, pod.priority)
+
+
+_BY_PLUGIN: dict[str, Callable[[Case], list[AnyChange]]] = {
+    "TaintToleration": _of_taints,
+    "NodeUnschedulable": _of_cordon,
+    "NodeAffinity": _of_node_affinity,
+    "NodePorts": _of_ports,
+    "NodeResourcesFit": _of_resources,
+    "PodTopologySpread": _of_spread,
+    "InterPodAffinity": _of_pod_affinity,
+}

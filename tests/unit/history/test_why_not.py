@@ -1,0 +1,211 @@
+"""Which change ``explain --why-not`` finds for each refusal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import (
+    AffinityTerm,
+    Container,
+    HostPort,
+    Node,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+)
+from eventsched.history.why_not.hypothesis import Hypothesis
+from eventsched.history.why_not.search import Remedy, remedies
+from eventsched.scheduling.engine import Engine
+from eventsched.testing import added, engine_with, make_node, make_pod, observed
+
+WEB = (Requirement(key="app", operator="In", values=("web",)),)
+
+
+def _found(pod: Pod, nodes: Sequence[Node], present: Sequence[Pod] = ()) -> list[Remedy]:
+    """The remedies for the first of the nodes."""
+
+    def make_engine(weights: Mapping[str, int]) -> Engine:
+        engine = engine_with(weights=weights)
+        observed(engine, *added(*nodes, *present))
+        return engine
+
+    return remedies(Hypothesis(make_engine, pod, nodes[0].name))
+
+
+def _texts(found: list[Remedy]) -> list[list[str]]:
+    return [[change.text for change in remedy.changes] for remedy in found]
+
+
+def _spec(cpu: int = 100, **fields: Any) -> PodSpec:
+    return PodSpec(containers=(Container(requests={"cpu": cpu}),), **fields)
+
+
+def _on(node: str, name: str, cpu: int = 100, priority: int = 0, **fields: Any) -> Pod:
+    return Pod(
+        uid=name, name=name, node_name=node, spec=_spec(cpu, **fields), priority=priority,
+        labels={"app": "web"},
+    )  # fmt: skip
+
+
+def _pod(cpu: int = 100, **fields: Any) -> Pod:
+    return Pod(uid="p", name="p", labels={"app": "web"}, spec=_spec(cpu, **fields))
+
+
+def test_a_pod_that_lands_there_needs_nothing() -> None:
+    [remedy] = _found(make_pod(), [make_node("n1")])
+    assert remedy.landing.lands
+    assert remedy.changes == ()
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "present", "texts"),
+    [
+        (
+            _pod(),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 9}, taints=(Taint(
+                key="dedicated", value="gpu", effect="NoSchedule"),)),
+            (),
+            [["tolerate the taint dedicated=gpu:NoSchedule"],
+             ["remove the node's taint dedicated=gpu:NoSchedule"]],
+        ),
+        (
+            _pod(),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 9}, unschedulable=True),
+            (),
+            [["tolerate the taint node.kubernetes.io/unschedulable:NoSchedule"],
+             ["uncordon the node"]],
+        ),
+        (
+            _pod(2000),
+            Node(name="n1", allocatable={"cpu": 1800, "pods": 9}),
+            (_on("n1", "a", 300), _on("n1", "b", 500, priority=5)),
+            [["request at most 1 of cpu instead of 2"]],
+        ),
+        (
+            _pod(1500),
+            Node(name="n1", allocatable={"cpu": 1800, "pods": 9}),
+            (_on("n1", "a", 300), _on("n1", "b", 500, priority=5)),
+            [["request at most 1 of cpu instead of 1500m"],
+             ["remove the pod default/b (priority 5)"]],
+        ),
+        (
+            _pod(500),
+            Node(name="n1", allocatable={"cpu": 800, "pods": 9}),
+            (_on("n1", "a", 300), _on("n1", "b", 500, priority=5)),
+            [["remove the pod default/b (priority 5)"]],
+        ),
+        (
+            _pod(),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 1}),
+            (_on("n1", "a"),),
+            [["remove the pod default/a (priority 0)"]],
+        ),
+        (
+            Pod(uid="p", name="p", spec=PodSpec(
+                containers=(Container(requests={"example.com/gpu": 2}),))),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 9}),
+            (),
+            [["request no example.com/gpu instead of 2"]],
+        ),
+        (
+            _pod(node_selector={"disk": "ssd"}),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 9}),
+            (),
+            [["remove disk=ssd from nodeSelector"], ["label the node disk=ssd"]],
+        ),
+        (
+            _pod(required_node_terms=(NodeSelectorTerm(expressions=(
+                Requirement(key="zone", operator="In", values=("a", "b")),)),)),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 9}),
+            (),
+            [["remove the required node affinity"], ["label the node zone=a"]],
+        ),
+        (
+            Pod(uid="p", name="p", spec=PodSpec(
+                containers=(Container(ports=(HostPort(port=80),)),))),
+            Node(name="n1", allocatable={"cpu": 4000, "pods": 9}),
+            (Pod(uid="a", name="a", node_name="n1", spec=PodSpec(
+                containers=(Container(ports=(HostPort(port=80),)),))),),
+            [["remove the host port 80/TCP"], ["remove the pod default/a (priority 0)"]],
+        ),
+        (
+            _pod(required_anti_affinity=(AffinityTerm(topology_key="host", selector=WEB),)),
+            Node(name="n1", labels={"host": "n1"}, allocatable={"cpu": 4000, "pods": 9}),
+            (_on("n1", "a"),),
+            [["remove required pod anti-affinity term 1 (host)"]],
+        ),
+        (
+            _pod(),
+            Node(name="n1", labels={"host": "n1"}, allocatable={"cpu": 4000, "pods": 9}),
+            (_on("n1", "a", required_anti_affinity=(
+                AffinityTerm(topology_key="host", selector=WEB),)),),
+            [["remove the pod's label app=web"]],
+        ),
+    ],
+)  # fmt: skip
+def test_the_change_for_a_refusal(
+    pod: Pod, node: Node, present: tuple[Pod, ...], texts: list[list[str]]
+) -> None:
+    assert _texts(_found(pod, [node], present)) == texts
+
+
+def test_the_smallest_skew_with_which_it_lands() -> None:
+    constraint = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)
+    nodes = [
+        Node(name=name, labels={"zone": zone}, allocatable={"cpu": 4000, "pods": 9}, taints=taints)
+        for name, zone, taints in (
+            ("n1", "a", ()),
+            ("n2", "b", (Taint(key="k", effect="NoSchedule"),)),
+        )
+    ]
+    present = [_on("n1", f"a{number}") for number in range(3)]
+    found = _found(_pod(spread=(constraint,)), nodes, present)
+    assert _texts(found) == [["raise maxSkew of topology spread constraint 1 (zone) to 4"]]
+
+
+def test_a_node_with_a_lower_total_is_required_or_a_weight_changed() -> None:
+    full, empty = (
+        Node(name=name, allocatable={"cpu": 4000, "memory": 2**33, "pods": 9}, images=())
+        for name in ("full", "empty")
+    )
+    found = _found(_pod(), [full, empty], [_on("full", "a", 2000)])
+    assert found[0].landing.behind > 0
+    assert _texts(found)[0] == [
+        "require the node: node affinity, matchFields metadata.name In [full]"
+    ]
+
+
+def test_a_refusal_by_a_plugin_without_proposals_is_named() -> None:
+    class Never:
+        name = "Never"
+
+        def filter(self, cycle: object, pod: Pod, nodes: object) -> object:
+            import numpy as np
+
+            return np.ones(len(nodes), dtype=np.int64)  # type: ignore[arg-type]
+
+    def make_engine(weights: Mapping[str, int]) -> Engine:
+        engine = engine_with(Never(), weights=weights)
+        observed(engine, *added(make_node("n1")))
+        return engine
+
+    [remedy] = remedies(Hypothesis(make_engine, make_pod(), "n1"))
+    assert remedy.changes == ()
+    assert remedy.stuck is not None
+    assert remedy.stuck.plugins == ("Never",)
+
+
+def test_an_unknown_node_is_refused_with_the_nearest_names() -> None:
+    with pytest.raises(InputError, match=r"node-1 was not there.*did you mean node-01"):
+        Hypothesis(lambda weights: _with_node("node-01"), make_pod(), "node-1")
+
+
+def _with_node(name: str) -> Engine:
+    engine = engine_with()
+    observed(engine, *added(make_node(name)))
+    return engine
