@@ -31,13 +31,18 @@ class OpenLog(NamedTuple):
     log: StreamLog
     reader: Reader | None
 
-    def state(self, text: str | None, option: str = "--at") -> FoldedState:
-        """The state at a position or time; without one, at the log's end. Raises InputError."""
+    def state(
+        self, text: str | None, option: str = "--at", *, whole_steps: bool = False
+    ) -> FoldedState:
+        """The state at a position or time; without one, at the log's end. With ``whole_steps`` a
+        position within a step means its beginning. Raises InputError."""
         end = self.log.head.next
         if not end:
             remedy = "run a scheduler on it first"
             raise InputError(f"stream {self.log.stream}", "holds no record yet", remedy)
         position = end if text is None else self._position(text, option, end)
+        if whole_steps and position < end:
+            position = min(position, next(self.log.read(position)).cause)
         try:
             return state_at(self.log, self.reader, position, end)
         except InputError as problem:

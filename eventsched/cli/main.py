@@ -19,6 +19,7 @@ COMMANDS = {
     "extender": "answer a kube-scheduler that asks this as its extender, and log it",
     "simulate": "schedule a simulated cluster and say what was decided",
     "evaluate": "say where a pod would go now, and why",
+    "try": "say where pods would go if they were submitted, and what they would need",
     "plugin": "create a package for your own plugin, or check a plugin",
     "config": "check a KubeSchedulerConfiguration, complete it, or compare two",
     "explain": "show why a pod is where it is, or why it is nowhere",

@@ -228,6 +228,11 @@ def test_ask_the_past(place: Path, newest: Path) -> None:
     assert page.run() == 9
 
 
+def test_try_before_you_submit(place: Path, newest: Path) -> None:
+    page = Page("how-to/try-before-you-submit.md", place, {}, path=(newest,))
+    assert page.run() == 7
+
+
 def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> None:
     with own_database(place, newest) as database:
         address = database.url("postgres")

@@ -190,3 +190,28 @@ def test_the_manifests_of_a_state_are_a_cluster(
     capsys.readouterr()
     assert main(["evaluate", str(file), "--pod", waiting[0].full_name]) in (0, 1)
     assert waiting[0].full_name in capsys.readouterr().out
+
+
+def test_pods_are_tried_on_a_log(
+    logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At its end and in the past; nothing is written."""
+    place = ("--database", logs, "--stream", TIGHT)
+    file = tmp_path / "pod.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\n"
+        "spec: {containers: [{name: c, resources: {requests: {cpu: 1500m}}}]}\n"
+    )
+    with closing(Reader(logs, TIGHT, keeps_connection=True)) as reader:
+        head = reader.head
+        seq = next(stored.position for stored in reader.read(head.next // 2) if stored.cause != 0)
+        inside = next(s for s in reader.read(seq) if s.position != s.cause)
+    told = json.loads(printed(capsys, "try", "-f", file, "-o", "json", *place))
+    assert (told["stream"], told["position"], told["placed"]) == (TIGHT, head.next, 1)
+    capsys.readouterr()
+    words = ["try", "-f", str(file), "--at", str(inside.position), "-o", "json", *place]
+    assert main(words) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["position"] == inside.cause
+    assert "stream tight: has not begun" in refused(capsys, "try", "-f", file, "--at", 0, *place)
+    with closing(Reader(logs, TIGHT, keeps_connection=True)) as reader:
+        assert reader.head == head

@@ -18,6 +18,7 @@ import yaml
 from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import sample_manifests
 from eventsched.cluster.sources.admission import Admission
+from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
 from eventsched.cluster.translate import manifest
 from eventsched.cluster.translate.cluster_objects import READERS, is_read
 from eventsched.domain.errors import InputError
@@ -49,18 +50,23 @@ def read(path: Path) -> Manifests:
     return read_all([path])[0]
 
 
-def read_all(paths: Sequence[Path]) -> list[Manifests]:
+def read_all(
+    paths: Sequence[Path],
+    workloads: PodsOfWorkloads | None = None,
+    admission: Admission | None = None,
+) -> list[Manifests]:
     """The nodes, the unfinished pods and the other objects that scheduling reads, file by file.
-    Priority and storage classes of one file apply to the objects of all files.
+    Priority and storage classes of one file apply to the objects of all files. ``workloads`` makes
+    the pods of workloads, which are left out without it. ``admission`` knows the cluster's classes.
 
     Objects of other kinds, and constraints that this version does not support yet, each give one
     warning. Raises InputError, naming file, object and field or line, if a file cannot be read or
     parsed, or if an object is malformed or comes twice in a file (by uid for pods).
     """
-    admission = Admission()
+    admission = admission or Admission()
     files: list[tuple[Path, list[_Object]]] = []
     for path in paths:
-        objects = list(_file_objects(path))
+        objects = list(_file_objects(path, workloads))
         for obj in objects:
             admission.learn(obj.kind, obj.fields, obj.where)
         files.append((path, objects))
@@ -84,10 +90,15 @@ class _Object:
     where: str
 
 
-def _file_objects(path: Path) -> Iterator[_Object]:
+def _file_objects(path: Path, workloads: PodsOfWorkloads | None) -> Iterator[_Object]:
     for obj, place in _objects(_documents(read_text(path), str(path)), str(path)):
         kind = _kind(obj, f"{path}: {place}")
-        yield _Object(obj, kind, place, f"{path}: {_title(kind, obj, place)}")
+        where = f"{path}: {_title(kind, obj, place)}"
+        if workloads is None:
+            yield _Object(obj, kind, place, where)
+            continue
+        for made, made_kind in workloads.expand(obj, kind, where):
+            yield _Object(made, made_kind, place, where)
 
 
 def _manifests(path: Path, objects: Iterable[_Object], admission: Admission) -> Manifests:

@@ -71,8 +71,12 @@ class Simulation:
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
         snapshot_every: int = 100_000,
         detail_levels: DetailLevels | None = None,
+        begins: tuple[bytes, int] | None = None,
+        watch: Callable[[list[LogEntry]], None] = lambda logged: None,
     ) -> None:
         """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
+        ``begins`` is a state of an engine, and its position, that a run without a log goes on from.
+        ``watch`` is called with the records of each step.
         ``detail_levels`` says which vectors are stored, by default all. Without a log nothing is
         recorded; this is for measuring. ``store_snapshot`` is called
         every ``snapshot_every`` records and at the end. ``batch_size`` is BATCH_SIZE by default. If
@@ -106,7 +110,10 @@ class Simulation:
         self._log = log
         self._committer = Committer(log)
         self._store, self._snapshot_every = store_snapshot, snapshot_every
-        if log is None or log.head == 0:
+        self._watch = watch
+        if begins is not None:
+            self.engine.restore(*begins)
+        elif log is None or log.head == 0:
             self._write(self.engine.observe(self.started, 0))
 
     def run(
@@ -216,6 +223,7 @@ class Simulation:
     def _write(self, logged: list[LogEntry]) -> None:
         for entry in logged:
             self.counters.count(entry.record)
+        self._watch(logged)
         self.batch_builder.add(logged)
         if self.batch_builder.full:
             self._commit()

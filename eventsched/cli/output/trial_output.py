@@ -1,0 +1,134 @@
+"""Prints what would come of pods that were tried."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eventsched.cli.output.state_output import amount_text
+from eventsched.cli.output.tables import counted, table
+from eventsched.domain.records import PodDecided
+from eventsched.runtime.queries.node_proposals import NodeProposal, NodesToAdd
+from eventsched.runtime.queries.trial_run import Room, TrialRun, TriedPod
+
+_SHOWN = 20
+"""Pods of a table at most, without --full."""
+
+
+def trial_text(
+    done: TrialRun, room: Room | None, proposal: NodeProposal | None, *, full: bool = False
+) -> str:
+    """The pods with their nodes, and what else there is to say."""
+    lines = [_headline(done.tried), "", _pods_table(done.tried, full=full)]
+    reasons = dict.fromkeys(tried.message or "it was not tried" for tried in done.pending)
+    if reasons:
+        lines += ["", *(f"nowhere: {reason}" for reason in reasons)]
+    if room is not None:
+        many = f"{room.pods} or more" if room.is_limit else str(room.pods)
+        lines += ["", f"{many} more of them fit"]
+        if room.message:
+            lines[-1] += f"; the next one does not: {room.message}"
+    if proposal is not None:
+        lines += ["", *_proposal_lines(proposal)]
+    return "\n".join(lines)
+
+
+def _headline(tried: Sequence[TriedPod]) -> str:
+    placed = sum(bool(each.node) for each in tried)
+    evicted = len({victim for each in tried for victim in each.victims})
+    text = f"{placed} of {counted(len(tried), 'pod')} would be placed"
+    return f"{text}; {counted(evicted, 'pod')} would be evicted" if evicted else text
+
+
+def _pods_table(tried: Sequence[TriedPod], *, full: bool) -> str:
+    shown = tried if full else tried[:_SHOWN]
+    rows = [
+        [each.pod.full_name, each.node or "nowhere", _why(each), ", ".join(each.victims)]
+        for each in shown
+    ]
+    header = ["pod", "node", "why", "evicts"]
+    if not any(each.victims for each in shown):
+        header, rows = header[:3], [row[:3] for row in rows]
+    text = table(header, rows)
+    rest = len(tried) - len(shown)
+    return f"{text}\nand {rest} more: --full shows all" if rest else text
+
+
+def _why(tried: TriedPod) -> str:
+    decided = tried.decided
+    if not tried.node or decided is None:
+        return ""
+    if decided.nominated:
+        return "room was made there for it"
+    text = f"{decided.feasible} of {decided.evaluated} nodes pass"
+    if decided.ties > 1:
+        return f"{text}; drawn from {decided.ties} equally good ones"
+    if decided.runner_up:
+        text += f"; total {decided.score}, next is {decided.runner_up}"
+        return f"{text} with {decided.runner_up_score}"
+    return text
+
+
+def _proposal_lines(proposal: NodeProposal) -> list[str]:
+    lines = []
+    if proposal.nodes:
+        everything = "the rest fit" if proposal.hopeless else "all fit"
+        lines = [f"with these nodes more, {everything}:"]
+        lines += [f"  {_nodes_text(added)}" for added in proposal.nodes]
+    if proposal.hopeless:
+        some = ", ".join(proposal.hopeless[:3]) + (", …" if len(proposal.hopeless) > 3 else "")
+        helps = f"no further node of a shape that the cluster has helps {some}"
+        lines.append(helps)
+    return lines
+
+
+def _nodes_text(added: NodesToAdd) -> str:
+    amounts = ", ".join(
+        f"{name} {amount_text(name, amount)}"
+        for name, amount in added.shape.node.allocatable.items()
+    )
+    return (
+        f"{added.number} like {added.shape.example} ({amounts}; "
+        f"the cluster has {added.shape.count} of that shape)"
+    )
+
+
+def trial_json(done: TrialRun, room: Room | None, proposal: NodeProposal | None) -> dict[str, Any]:
+    """The same as JSON."""
+    document: dict[str, Any] = {
+        "placed": sum(bool(tried.node) for tried in done.tried),
+        "pending": len(done.pending),
+        "pods": [_pod_json(tried) for tried in done.tried],
+    }
+    if room is not None:
+        document["more"] = {
+            "fit": room.pods, "at_least": room.is_limit, "message": room.message,
+        }  # fmt: skip
+    if proposal is not None:
+        document["nodes_to_add"] = [
+            {
+                "like": added.shape.example,
+                "number": added.number,
+                "there_are": added.shape.count,
+                "allocatable": added.shape.node.allocatable,
+            }
+            for added in proposal.nodes
+        ]
+        document["no_node_helps"] = list(proposal.hopeless)
+    return document
+
+
+def _pod_json(tried: TriedPod) -> dict[str, Any]:
+    pod = tried.pod
+    document: dict[str, Any] = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "node": tried.node,
+        "evicts": list(tried.victims),
+        "evicts_from": tried.freed,
+        "message": tried.message,
+    }
+    return document | (_decision_json(tried.decided) if tried.decided and tried.node else {})
+
+
+def _decision_json(decided: PodDecided) -> dict[str, Any]:
+    names = ("score", "runner_up", "runner_up_score", "feasible", "evaluated", "ties", "nominated")
+    return {name: getattr(decided, name) for name in names}

@@ -1,0 +1,175 @@
+"""Which nodes to add so that pods fit that do not fit now: as few as possible, of the shapes that
+the cluster has. Each proposal is tried: with it all pods fit, and with one node less of any shape
+they do not. Other pods that wait take part, as they would: they were there before."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from eventsched.domain.objects import Node, Taint
+from eventsched.runtime.queries.trial_run import TrialRun
+
+HOSTNAME = "kubernetes.io/hostname"
+_OF_A_MOMENT = "node.kubernetes.io/"
+"""Prefix of the taints that say how a node is doing: a new node does well."""
+_MOST_SHAPES = 6
+"""Shapes that are tried, the most common ones first."""
+
+TryNodes = Callable[[Sequence[Node]], TrialRun]
+"""Tries the pods with more nodes."""
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """Nodes that are alike except for their names. ``example`` is one of them, ``count`` their
+    number."""
+
+    example: str
+    node: Node
+    count: int
+
+
+@dataclass(frozen=True)
+class NodesToAdd:
+    """A number of nodes of a shape."""
+
+    shape: NodeShape
+    number: int
+
+
+@dataclass(frozen=True)
+class NodeProposal:
+    """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
+    shape of the cluster helps (full names)."""
+
+    nodes: tuple[NodesToAdd, ...]
+    hopeless: tuple[str, ...]
+
+
+def shapes_of(nodes: Sequence[Node]) -> list[NodeShape]:
+    """The shapes of a cluster's nodes, the most common ones first. A label whose values are all
+    different identifies nodes; shapes leave it out."""
+    values: dict[str, Counter[str]] = {}
+    for node in nodes:
+        for key, value in node.labels.items():
+            values.setdefault(key, Counter())[value] += 1
+    identifying = {
+        key for key, counts in values.items()
+        if key == HOSTNAME or (len(counts) > 1 and max(counts.values()) == 1)
+    }  # fmt: skip
+    groups: dict[bytes, list[Node]] = {}
+    for node in nodes:
+        shape = msgspec.structs.replace(
+            node, name="", uid="", annotations={}, images=(), unschedulable=False,
+            labels={k: v for k, v in sorted(node.labels.items()) if k not in identifying},
+            taints=lasting(node.taints),
+        )  # fmt: skip
+        groups.setdefault(msgspec.json.encode(shape, order="sorted"), []).append(node)
+    found = [NodeShape(group[0].name, group[0], len(group)) for group in groups.values()]
+    return sorted(found, key=lambda shape: -shape.count)
+
+
+def lasting(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """The taints that a new node of the same kind would have, too."""
+    return tuple(taint for taint in taints if not taint.key.startswith(_OF_A_MOMENT))
+
+
+def new_node(shape: NodeShape, number: int) -> Node:
+    """A further node of a shape, ready for pods."""
+    node = shape.node
+    name = f"{node.name}-more-{number}"
+    changed: Mapping[str, Any] = {
+        "name": name,
+        "uid": "",
+        "labels": {
+            key: name if value == node.name else value for key, value in node.labels.items()
+        },
+        "taints": lasting(node.taints),
+        "unschedulable": False,
+        "images": (),
+    }
+    return msgspec.structs.replace(node, **changed)
+
+
+def propose_nodes(run: TrialRun, nodes: Sequence[Node], try_nodes: TryNodes) -> NodeProposal:
+    """The nodes to add for the pods that are pending after a run on a cluster with ``nodes``."""
+    search = _Search(try_nodes, shapes_of(nodes)[:_MOST_SHAPES], max(run.waiting, 1))
+    hopeless: dict[str, str] = {}
+    pending = _pending(run)
+    while rest := {uid: name for uid, name in pending.items() if uid not in hopeless}:
+        best = search.best(rest.keys())
+        if best is None:
+            hopeless |= rest
+            break
+        search.chosen[best.shape.example] = best
+        pending = _pending(search.run(search.chosen.values()))
+    search.reduce(frozenset(hopeless))
+    return NodeProposal(tuple(search.chosen.values()), tuple(hopeless.values()))
+
+
+def _pending(run: TrialRun) -> dict[str, str]:
+    return {tried.pod.uid: tried.pod.full_name for tried in run.pending}
+
+
+class _Search:
+    """The nodes chosen so far, by the example of their shape."""
+
+    def __init__(self, try_nodes: TryNodes, shapes: Sequence[NodeShape], most: int) -> None:
+        """``most`` is the number of nodes of a shape that are enough if any are."""
+        self._try, self._shapes, self._most = try_nodes, shapes, most
+        self.chosen: dict[str, NodesToAdd] = {}
+
+    def run(self, chosen: Iterable[NodesToAdd]) -> TrialRun:
+        """A run with these nodes more."""
+        return self._try(
+            [new_node(each.shape, number) for each in chosen for number in range(each.number)]
+        )
+
+    def best(self, rest: Iterable[str]) -> NodesToAdd | None:
+        """The shape of which the fewest nodes place the most of the pods that are left, all if
+        possible; None if none places any."""
+        uids = frozenset(rest)
+        found: list[tuple[int, int, int, NodesToAdd]] = []
+        for order, shape in enumerate(self._shapes):
+            if shape.example in self.chosen:
+                continue
+            left = len(self._left(shape, self._most, uids))
+            if left < len(uids):
+                number = self._fewest(shape, uids, left)
+                found.append((left, number, order, NodesToAdd(shape, number)))
+        return min(found, key=lambda each: each[:3])[3] if found else None
+
+    def _left(self, shape: NodeShape, number: int, uids: frozenset[str]) -> frozenset[str]:
+        """The pods that have no node with a number of nodes of a shape more."""
+        added = NodesToAdd(shape, number)
+        run = self.run((*self.chosen.values(), added))
+        return uids & _pending(run).keys()
+
+    def _fewest(self, shape: NodeShape, uids: frozenset[str], left: int) -> int:
+        """The smallest number of nodes with which at most ``left`` pods are left."""
+        low, high = 0, 1
+        while high < self._most and len(self._left(shape, high, uids)) > left:
+            low, high = high, high * 2
+        high = min(high, self._most)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if len(self._left(shape, middle, uids)) > left:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def reduce(self, hopeless: frozenset[str]) -> None:
+        """Leaves out every node that is not needed: a later shape may have taken over its pods."""
+        for example, added in list(self.chosen.items()):
+            number = added.number
+            while number:
+                fewer = {**self.chosen, example: NodesToAdd(added.shape, number - 1)}
+                if _pending(self.run(fewer.values())).keys() - hopeless:
+                    break
+                number -= 1
+            self.chosen[example] = NodesToAdd(added.shape, number)
+        self.chosen = {example: each for example, each in self.chosen.items() if each.number}

@@ -1,0 +1,224 @@
+"""``eventsched try`` on manifests: workloads, gangs, evictions, nodes to add, and bad input."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.cli.main import main
+from tests.databases import ROOT
+
+NODES = """
+apiVersion: v1
+kind: List
+items:
+- {kind: Node, apiVersion: v1, metadata: {name: n1, labels: {kubernetes.io/hostname: n1}},
+   status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}}
+- {kind: Node, apiVersion: v1, metadata: {name: n2, labels: {kubernetes.io/hostname: n2}},
+   status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}}
+"""
+OLD = """
+- {kind: Pod, apiVersion: v1, metadata: {name: old}, spec: {nodeName: n1, priority: 0,
+   containers: [{name: c, resources: {requests: {cpu: 3}}}]}}
+"""
+TEMPLATE = """
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, resources: {requests: {cpu: 1500m}}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def tries(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs the command on a cluster: exit code, and what it prints as JSON or as text."""
+
+    def run(pods: str, *options: str, cluster: str = NODES) -> tuple[int, Any]:
+        Path("cluster.yaml").write_text(cluster)
+        Path("pods.yaml").write_text(pods)
+        capsys.readouterr()
+        code = main(["try", "-f", "pods.yaml", "--manifests", "cluster.yaml", *options])
+        found = capsys.readouterr()
+        if code == 2:
+            return code, found.err
+        return code, json.loads(found.out) if "json" in options else found.out
+
+    return run
+
+
+def workload(kind: str, version: str, **spec: Any) -> str:
+    fields = "".join(f"  {name}: {json.dumps(value)}\n" for name, value in spec.items())
+    head = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: web}}\nspec:\n{fields}"
+    return f"{head}  template:{TEMPLATE}"
+
+
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "spec", "names"),
+    [
+        (
+            "Deployment",
+            "apps/v1",
+            {"replicas": 2, "selector": SELECTOR},
+            ["web-try-0", "web-try-1"],
+        ),
+        ("Deployment", "apps/v1", {"selector": SELECTOR}, ["web-try-0"]),
+        ("ReplicaSet", "apps/v1", {"replicas": 2, "selector": SELECTOR}, ["web-0", "web-1"]),
+        ("StatefulSet", "apps/v1", {"replicas": 2, "selector": SELECTOR}, ["web-0", "web-1"]),
+        ("Job", "batch/v1", {"parallelism": 5, "completions": 2}, ["web-0", "web-1"]),
+        ("Job", "batch/v1", {"parallelism": 2}, ["web-0", "web-1"]),
+        ("Job", "batch/v1", {}, ["web-0"]),
+    ],
+)
+def test_workloads(tries: Any, kind: str, version: str, spec: Any, names: list[str]) -> None:
+    code, told = tries(workload(kind, version, **spec), "-o", "json")
+    assert code == 0
+    assert [pod["name"] for pod in told["pods"]] == names
+    assert all(pod["node"] in ("n1", "n2") for pod in told["pods"])
+    assert told["more"] == {
+        "fit": 4 - len(names), "at_least": False,
+        "message": "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate",
+    }  # fmt: skip
+
+
+def test_replicas_of_a_deployment_are_spread_as_in_a_cluster(tries: Any) -> None:
+    """Their ReplicaSet, which a controller makes, is the default selector of spreading."""
+    nodes = NODES.replace("hostname: n1}", "hostname: n1, topology.kubernetes.io/zone: a}")
+    nodes = nodes.replace("hostname: n2}", "hostname: n2, topology.kubernetes.io/zone: b}")
+    _, told = tries(
+        workload("Deployment", "apps/v1", replicas=2, selector=SELECTOR), "-o", "json",
+        cluster=nodes,
+    )  # fmt: skip
+    assert {pod["node"] for pod in told["pods"]} == {"n1", "n2"}
+
+
+def test_a_claim_of_a_stateful_set_is_made(tries: Any) -> None:
+    claim = [{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+        "resources": {"requests": {"storage": "1Gi"}}}}]  # fmt: skip
+    pods = workload(
+        "StatefulSet", "apps/v1", replicas=2, selector=SELECTOR, volumeClaimTemplates=claim
+    )
+    fast = "\n".join((
+        "- {kind: StorageClass, apiVersion: storage.k8s.io/v1, metadata: {name: fast},",
+        "   provisioner: example.com/p, volumeBindingMode: WaitForFirstConsumer}",
+    ))  # fmt: skip
+    code, told = tries(pods, "-o", "json", cluster=NODES + fast)
+    assert code == 0
+    assert told["placed"] == 2
+    assert "more" not in told
+    code, told = tries(pods, "-o", "json")
+    assert code == 1
+    assert told["pods"][0]["message"]
+    code, message = tries(pods, "--count", "max", cluster=NODES + fast)
+    assert (
+        "--count max: pod default/web-0 has volumes with claims of its own; give a num" in message
+    )
+
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: big}
+spec: {priority: 10, containers: [{name: c, resources: {requests: {cpu: 3}}}]}
+"""
+
+
+def test_what_has_to_give_way(tries: Any) -> None:
+    cluster = NODES + OLD
+    code, text = tries(POD, "--count", "2", cluster=cluster)
+    assert code == 0
+    assert text.startswith("2 of 2 pods would be placed; 1 pod would be evicted\n")
+    assert "EVICTS" in text
+    assert "default/old" in text
+    _, told = tries(POD, "--count", "2", "-o", "json", cluster=cluster)
+    assert [pod["evicts"] for pod in told["pods"]] == [[], ["default/old"]]
+    assert told["pods"][1] | {"node": "n1", "evicts_from": "n1"} == told["pods"][1]
+
+
+def test_which_nodes_to_add(tries: Any) -> None:
+    code, text = tries(POD, "--count", "5")
+    assert code == 1
+    assert text.startswith("2 of 5 pods would be placed\n")
+    assert "nowhere: 0/2 nodes are available: 2 Insufficient cpu." in text
+    assert text.endswith(
+        "with these nodes more, all fit:\n"
+        "  3 like n1 (cpu 4000m, memory 8.0 GiB, pods 110; the cluster has 2 of that shape)\n"
+    )
+    _, told = tries(POD, "--count", "5", "-o", "json")
+    assert [(each["like"], each["number"]) for each in told["nodes_to_add"]] == [("n1", 3)]
+    code, text = tries(POD.replace("cpu: 3", "cpu: 30"))
+    assert "no further node of a shape that the cluster has helps default/big" in text
+
+
+def test_how_many_fit(tries: Any) -> None:
+    code, text = tries(POD.replace("cpu: 3", "cpu: 100m"), "--count", "max")
+    assert (code, text.split(";")[0]) == (0, "80 fit")
+    code, told = tries(POD.replace("cpu: 3", "cpu: 30"), "--count", "max", "-o", "json")
+    assert (code, told["fit"]) == (1, 0)
+    assert "Insufficient cpu" in told["message"]
+
+
+def test_a_gang_goes_together_or_nowhere(tries: Any) -> None:
+    config = str(ROOT / "examples/Coscheduling/config.yaml")
+    gang = POD.replace("name: big}", "name: big, labels: {scheduling.x-k8s.io/pod-group: g, "
+                       "pod-group.scheduling.sigs.k8s.io/min-available: '3'}}")  # fmt: skip
+    code, told = tries(gang, "--count", "3", "--config", config, "-o", "json")
+    assert (code, told["placed"]) == (1, 0)
+    assert [(each["like"], each["number"]) for each in told["nodes_to_add"]] == [("n1", 1)]
+    code, told = tries(
+        gang.replace("cpu: 3", "cpu: 2"), "--count", "3", "--config", config, "-o", "json"
+    )
+    assert (code, told["placed"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("pods", "options", "message"),
+    [
+        ("{}", (), "pods.yaml: document 1: kind: is missing"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", (), "pods.yaml: holds no pod"),
+        (workload("Deployment", "apps/v1", replicas="x"), (), "Deployment web: spec.replicas"),
+        (workload("Deployment", "apps/v1", replicas=-1), (), "Deployment web: spec.replicas"),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {}\n", (),
+            "Deployment web: spec.template: is missing; write the pods' template there",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {template: []}\n",
+            (), "Deployment web: spec.template: is not a mapping",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"
+            "spec: {template: {metadata: {labels: [a]}, spec: {containers: []}}}\n",
+            (), "Deployment web: spec.template.metadata.labels: is not a mapping",
+        ),
+        (POD + "---" + POD.replace("big", "b2"), ("--count", "2"), "--count: pods.yaml: Pod "),
+        (POD.replace("spec: {", "spec: {nodeName: n1, "), (), "spec.nodeName: is n1; remove it"),
+        (
+            POD.replace("spec: {", "spec: {schedulerName: other, "), (),
+            "spec.schedulerName: no profile is named 'other'; there are: default-scheduler",
+        ),
+        (POD.replace("big", "old"), (), "Pod default/old: is in the cluster already"),
+        (POD, ("--at", "5"), "--at: is about a log; remove it, or remove --manifests"),
+        (NODES + "---" + POD, (), "pods.yaml: holds the node n1"),
+    ],
+)  # fmt: skip
+def test_bad_input(tries: Any, pods: str, options: tuple[str, ...], message: str) -> None:
+    code, told = tries(pods, *options, cluster=NODES + OLD)
+    assert code == 2
+    assert message in told
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many", "1000001", "²"])
+def test_a_count_is_a_number(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["try", "-f", "pods.yaml", "--count", count])
+    assert ended.value.code == 2
+    assert "is not a number from 1 to 1000000, or max" in capsys.readouterr().err
