@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import jsonschema
 import psycopg
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.cli.output.explain_output import story_json
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, PodQueued
@@ -27,6 +29,7 @@ from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd, simulated
 from tests.postgres.truth import Truth
 
+SCHEMA = Path(__file__).parents[2] / "docs" / "explain.schema.json"
 WEB = "00000000-0000-4000-8000-00000000000"
 
 
@@ -228,6 +231,19 @@ def test_one_node(text: Any, explained: Any) -> None:
     said = text("a", "--node", "n1")
     assert f"feasible, rank {asked['score']['rank']} of 4, {asked['behind']} behind n5" in said
     assert text("a", "--node", "n5").endswith("feasible, rank 1 of 4; it was chosen")
+
+
+@pytest.mark.parametrize("stream", [ODD, TIGHT])
+def test_the_object_is_what_the_published_schema_says(address: str, stream: str) -> None:
+    """Every pod of both histories; the schema allows no other field."""
+    validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    with closing(Reader(address, stream, keeps_connection=True)) as reader:
+        evidence = StoredEvidence(reader)
+        added = [r.pod for _, _, _, r in Truth(address, stream).records
+                 if isinstance(r, records.PodAdded)]  # fmt: skip
+        for pod in added[:300]:
+            found = json.loads(json.dumps(story_json(explain(evidence, uid_key(pod.uid)))))
+            validator.validate(found)
 
 
 def test_why_not_a_node(address: str, text: Any, explained: Any) -> None:

@@ -19,6 +19,7 @@ from eventsched.history.explain.record_text import CRITERIA
 from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
 from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
+from eventsched.history.reason_codes import differences, failed_plugins, reason_codes
 
 
 def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False) -> str:
@@ -233,7 +234,12 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "begin": explained.begin,
         "older": [{"uid": older.uid, "seq": older.position} for older in explained.older],
         "moves": [_move(step) for step in explained.moves],
-        "attempts": [_attempt(attempt) for attempt in explained.attempts],
+        "attempts": [
+            _attempt(attempt, before)
+            for attempt, before in zip(
+                explained.attempts, (None, *explained.attempts), strict=False
+            )
+        ],
         "explained": None if attempt is None else attempt.decided.attempt,
         "waits": []
         if attempt is None
@@ -274,7 +280,7 @@ def _move(step: Step) -> dict[str, Any]:
     }
 
 
-def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
+def _attempt(attempt: ExplainedAttempt, before: ExplainedAttempt | None) -> dict[str, Any]:
     decided = attempt.decided
     placed = decided.row >= 0
     return {
@@ -295,6 +301,14 @@ def _attempt(attempt: ExplainedAttempt) -> dict[str, Any]:
         "message": decided.message or None,
         "waits_until": {plugin: iso(end) for plugin, end in decided.deadlines.items()},
         "vectors": attempt.source.value,
+        "schedulingDiagnostics": {
+            "result": decided.outcome.value,
+            "reasonCodes": reason_codes(attempt.refusals),
+            "failedPlugins": failed_plugins(attempt.refusals),
+        },
+        "changed": []
+        if before is None
+        else [difference._asdict() for difference in differences(before, attempt)],
         "refusals": [_refusal(refusal) for refusal in attempt.refusals],
         "scores": [_score(score) for score in attempt.compared],
         "samples": [_sample(sample) for sample in attempt.samples],
