@@ -165,7 +165,7 @@ bench-hostile: controlplane ## innocent pods beside hostile ones, with kube-sche
 
 SEEDS ?= 5000
 FROM ?= 1000
-soak: $(READY)  ## fault injection: SEEDS=5000 seeds from FROM=1000 in each of seven worlds, clean and with lost history
+soak: $(READY)  ## fault injection: SEEDS=5000 seeds from FROM=1000 in each of eight worlds, clean and with lost history
 	$(BIN)/python -m tests.faults --world all --seeds $(SEEDS) --from $(FROM)
 	$(BIN)/python -m tests.faults --world all --seeds $(SEEDS) --from $(FROM) --lossy
 

@@ -14,18 +14,21 @@ from .mutants import MUTANTS, NONE
 from .reloads import ReloadedWorld
 from .restores import RestoredWorld
 from .storage import StorageWorld
+from .versions import VersionsWorld
+from .versions_mutants import VERSIONS_MUTANTS
 from .world import World
 
 TWICE_EVERY = 20
 WORLDS: dict[str, type[World]] = {
     "plain": World, "consulting": ConsultingWorld, "serving": ServingWorld,
     "storage": StorageWorld, "reloads": ReloadedWorld, "restores": RestoredWorld,
-    "longlived": LongLivedWorld,
+    "longlived": LongLivedWorld, "versions": VersionsWorld,
 }  # fmt: skip
 """Worlds by the name that ``--world`` takes."""
 MUTANTS_BY_WORLD: dict[str, Mapping[str, object]] = {
     "plain": MUTANTS,
     "longlived": LONG_LIVED_MUTANTS,
+    "versions": VERSIONS_MUTANTS,
 }
 """The mutants of a world, by name."""
 
@@ -49,6 +52,8 @@ def world_of(seed: int, *, lossy: bool = False, mutant: str = "", world: str = "
     """A seed's world, before it is run."""
     if world == "longlived" and mutant:
         return LongLivedWorld(seed, lossy=lossy, mutant=LONG_LIVED_MUTANTS[mutant])
+    if world == "versions" and mutant:
+        return VersionsWorld(seed, lossy=lossy, mutant=VERSIONS_MUTANTS[mutant])
     if world != "plain":
         return WORLDS[world](seed, lossy=lossy)
     classes = MUTANTS[mutant] if mutant else NONE

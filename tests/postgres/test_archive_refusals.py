@@ -1,5 +1,6 @@
 """Archives that ``eventsched db archive`` does not continue, and files that are not read."""
 
+import gc
 import json
 import shutil
 from contextlib import closing
@@ -13,8 +14,16 @@ import pytest
 from eventsched.domain.errors import InputError, InUseError
 from eventsched.eventlog.archive.archive_folder import held, manifests, verify_day
 from eventsched.eventlog.archive.archive_log import ArchiveLog
-from eventsched.eventlog.archive.archive_manifest import BATCHES, DECISIONS, DETAILS, KEY, day_file
+from eventsched.eventlog.archive.archive_manifest import (
+    BATCHES,
+    DECISIONS,
+    DETAILS,
+    KEY,
+    Manifest,
+    day_file,
+)
 from eventsched.eventlog.archive.archiver import archive
+from eventsched.eventlog.archive.parquet import PartFile
 from eventsched.eventlog.postgres.reader import Reader
 from tests.databases import Server, migrate
 from tests.postgres.archives import (
@@ -49,6 +58,31 @@ def test_a_folder_that_cannot_be_written(four_days: str, tmp_path: Path) -> None
         f"{tmp_path}/file/{OWN}: cannot be written: Not a directory; "
         "name a folder that this user may write and that has room"
     )
+
+
+def test_a_disk_that_fills_up(
+    four_days: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The days before are kept, nothing of the day is left, and the next run goes on with it."""
+    finish, files = PartFile.finish, iter(range(100))
+
+    def finished(file: PartFile, manifest: Manifest) -> None:
+        if next(files) == 7:
+            raise OSError(28, "No space left on device")
+        finish(file, manifest)
+
+    monkeypatch.setattr(PartFile, "finish", finished)
+    with pytest.raises(InputError) as refused:
+        archived(four_days, STREAM, tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path}/{OWN}: cannot be written: No space left on device; "
+        "name a folder that this user may write and that has room"
+    )
+    gc.collect()  # what was discarded is not written to
+    assert {path.name[:10] for path in (tmp_path / OWN).iterdir()} == set(DAYS[:2])
+    assert [each.day for each in archived(four_days, STREAM, tmp_path)] == DAYS[2:]
+    for each in manifests(tmp_path, STREAM):
+        verify_day(tmp_path, each)
 
 
 def test_a_missing_day(four_days: str, own_archive: Path) -> None:

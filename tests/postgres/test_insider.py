@@ -182,6 +182,14 @@ def test_which_records_a_checkpoint_proves(anchored: Anchored, capsys: Capture) 
     assert (stream["proved_by"]["position"], stream["proved_by"]["key"]) == (begin, key)
 
 
+def test_a_checkpoint_of_another_log(anchored: Anchored, capsys: Capture) -> None:
+    """Of a stream of the same name, signed by the same key."""
+    signer = Signer.read(anchored.private, "--key")
+    anchored.file.write_text(signer.sign("simulation", Head(1, bytes(32)), 0))
+    assert anchored.verify() == 1
+    assert "rewritten after the checkpoint of 1970-01-01" in capsys.readouterr().out
+
+
 def test_checkpoints_from_standard_input(
     anchored: Anchored, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

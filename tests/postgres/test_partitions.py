@@ -1,6 +1,7 @@
 """The tables by position have partitions, made ahead or by the append that needs one; old vectors
 go by dropping partitions."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -12,10 +13,15 @@ import pytest
 from eventsched.domain.errors import UnavailableError
 from eventsched.domain.records import verdicts
 from eventsched.domain.records.verdicts import Detail
-from eventsched.eventlog.port import Batch
+from eventsched.eventlog import chain
+from eventsched.eventlog.port import Batch, StoredSnapshot
 from eventsched.eventlog.postgres.housekeeping import make_partitions, thin
+from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
+from eventsched.runtime.live import log_housekeeping
+from eventsched.runtime.live.log_housekeeping import Retention
+from eventsched.runtime.live.worker import Worker
 from tests.contract.test_eventlog import append, stored
 from tests.databases import acting_as, make_partitions_small
 
@@ -119,6 +125,60 @@ def test_appends_do_not_wait_while_a_partition_is_made(small: str) -> None:
             assert partitions(small)["batch"] == {(1, 0)}
     assert partitions(small)["batch"] == {(1, 0), (1, 4)}
     assert remaining(small) == [("s", 3)]
+
+
+@contextmanager
+def no_room(database: str) -> Iterator[None]:
+    """The disk has no room for another partition."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("""
+            CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                RAISE EXCEPTION 'could not extend file: No space left on device'
+                USING ERRCODE = '53100';
+            END $$;
+            CREATE TRIGGER fail BEFORE INSERT ON eventsched_log.partition
+                FOR EACH ROW EXECUTE FUNCTION public.fail()""")
+        yield
+        admin.execute("DROP FUNCTION public.fail CASCADE")
+
+
+def test_a_full_disk_while_an_append_makes_a_partition(small: str) -> None:
+    """Nothing of it is done; with room the same batch is committed."""
+    with closing(Session(small)) as session:
+        acquired = session.acquire("s", "h")
+        first = chain.seal(Batch(stored(0, 3), {}), acquired.term, acquired.head, 0)
+        second = chain.seal(Batch(stored(3, 3), {}), acquired.term, first.head, 0)
+        session.append(first)
+        with no_room(small):
+            for _ in range(2):
+                with pytest.raises(UnavailableError, match="No space left on device"):
+                    session.append(second)
+            assert partitions(small) == alike((1, 0))
+            with psycopg.connect(small) as admin:
+                [(end,)] = admin.execute("SELECT next FROM eventsched_log.head").fetchall()
+            assert end == 3
+        session.append(second)
+    assert partitions(small) == alike((1, 0), (1, 4))
+
+
+def test_a_full_disk_while_housekeeping_makes_a_partition(small: str) -> None:
+    """Old partitions are dropped all the same. That makes room."""
+    with closing(PostgresEventLog(small, "s", "w", clock=lambda: 0)) as log:
+        append(log, Batch(stored(0, 4), {}))
+        log.store_snapshot(StoredSnapshot(4, log.head_hash, "digest", "1", b"body"))
+        append(log, Batch(stored(4, 3), {}))
+    with psycopg.connect(small, autocommit=True) as admin:
+        admin.execute("SELECT eventsched_log.keep_checkpoint('s', 4)")
+        admin.execute("UPDATE eventsched_log.partition SET seal = 5 WHERE first = 0")
+    worker = Worker("test")
+    retention = Retention(records_age=HOUR, needs_archive=False)
+    housekeeper = log_housekeeping._Housekeeper(small, "s", retention, lambda: NOW)
+    with no_room(small), pytest.raises(UnavailableError, match="No space left on device"):
+        asyncio.run(housekeeper.tidy(worker))
+    assert partitions(small) == alike((1, 4))
+    assert asyncio.run(housekeeper.tidy(worker)).records_ahead == 5
+    assert partitions(small) == alike((1, 4), (1, 8))
+    worker.stop()
 
 
 def test_partitions_grow_with_their_number(database: str) -> None:

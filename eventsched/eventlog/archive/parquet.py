@@ -129,6 +129,7 @@ class PartFile:
 
     def discard(self) -> None:
         """Closes and removes the temporary file, if it is still there."""
+        self._writer.is_open = False  # or pyarrow would end it later, in the closed file
         self._file.close()
         self.temporary.unlink(missing_ok=True)
 
