@@ -225,7 +225,7 @@ def test_check_the_database(place: Path, newest: Path, tmp_path: Path) -> None:
 
 def test_ask_the_past(place: Path, newest: Path) -> None:
     page = Page("how-to/ask-the-past.md", place, {}, path=(newest,))
-    assert page.run() == 9
+    assert page.run() == 10
 
 
 def test_try_before_you_submit(place: Path, newest: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.cluster.sources import load
+from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.archive.archive_log import ArchiveLog
 from eventsched.eventlog.archive.joined_log import JoinedLog
@@ -215,3 +216,25 @@ def test_pods_are_tried_on_a_log(
     assert "stream tight: has not begun" in refused(capsys, "try", "-f", file, "--at", 0, *place)
     with closing(Reader(logs, TIGHT, keeps_connection=True)) as reader:
         assert reader.head == head
+
+
+def test_the_queue(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    place = ("--database", logs, "--stream", TIGHT)
+    with closing(Reader(logs, TIGHT, keeps_connection=True)) as reader:
+        middle = reader.head.next // 2
+        state = folded(reader, middle)
+    lengths = {
+        str(queue): sum(each.queue is queue for each in state.pods.values()) for queue in Queue
+    }
+    told = json.loads(printed(capsys, "queue", "--at", middle, "-o", "json", *place))
+    for queue, length in lengths.items():
+        numbers = [pod["position"] for pod in told["pods"] if pod["queue"] == queue]
+        assert numbers == list(range(1, length + 1))
+        words = ("queue", "--at", middle, "--queue", queue, "-o", "json", *place)
+        assert len(json.loads(printed(capsys, *words))["pods"]) == length
+    assert lengths["unschedulable"] > 0
+    text = printed(capsys, "queue", "--at", middle, *place)
+    assert f"unschedulable: {lengths['unschedulable']} pod" in text
+    assert "NodeResourcesFit" in text
+    assert "no pod waits" in printed(capsys, "queue", "--at", 1, *place)
+    assert "has not begun" in refused(capsys, "queue", "--at", 0, *place)

@@ -1,17 +1,22 @@
-"""Prints states and their differences."""
+"""Prints states, their queues and their differences."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough, zone
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
+from eventsched.domain.records import Queue
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
+from eventsched.history.past_state.waiting_pods import WaitingPod
 
 _BYTES = (MEMORY, EPHEMERAL_STORAGE)
 _SHOWN = 50
 """Rows of a table at most, without --full."""
+_SHOWN_OF_QUEUE = 20
+"""Pods of one queue at most, without --full."""
 
 
 def amount_text(resource: str, amount: int) -> str:
@@ -123,6 +128,83 @@ def with_times(document: Any) -> Any:
         else:
             changed[name] = with_times(value)
     return changed
+
+
+# --- queues ----------------------------------------------------------------------------------
+
+
+def queue_text(pods: Sequence[WaitingPod], now: int, *, full: bool = False) -> str:
+    """A table for each queue, and what wakes the plugins that pods wait for."""
+    if not pods:
+        return "no pod waits"
+    parts = []
+    for place, group in groupby(pods, key=lambda each: each.place):
+        waiting = list(group)
+        shown = waiting if full else waiting[:_SHOWN_OF_QUEUE]
+        rows = [_queue_row(each, now) for each in shown]
+        text = table(("#", "pod", "priority", "age", "here for", "waits for"), rows)
+        rest = len(waiting) - len(shown)
+        more = f"\nand {rest} more: --full shows all" if rest else ""
+        parts.append(f"{place}: {counted(len(waiting), 'pod')}\n{text}{more}")
+    plugins = {plugin.plugin: plugin for each in pods for plugin in each.plugins}
+    if plugins:
+        rows = [
+            [name, ", ".join((*plugin.events, *plugin.objects)) or "the pod's own change"]
+            for name, plugin in sorted(plugins.items())
+        ]
+        parts.append(table(("plugin", "is asked again after"), rows))
+    return "\n\n".join(parts)
+
+
+def _queue_row(waiting: WaitingPod, now: int) -> list[object]:
+    pod = waiting.pod_state.pod
+    return [
+        waiting.number,
+        pod.full_name,
+        pod.priority,
+        rough(now - waiting.added) if waiting.added else "",
+        rough(now - waiting.entered) if waiting.entered else "",
+        _waits_for(waiting, now),
+    ]
+
+
+def _waits_for(waiting: WaitingPod, now: int) -> str:
+    names = ", ".join(plugin.plugin for plugin in waiting.plugins)
+    until = f"in {rough(waiting.until - now)}" if waiting.until > now else "due"
+    if waiting.place == Queue.ACTIVE:
+        return "its turn"
+    if waiting.place == Queue.GATED:
+        gates = ", ".join(waiting.pod_state.pod.gates)
+        return f"{names} ({gates})" if gates else names
+    if waiting.place == Queue.UNSCHEDULABLE:
+        return f"{names or 'any change'}; tried again {until}"
+    return f"{names}; until {until}" if names else f"the end of its backoff, {until}"
+
+
+def waiting_json(waiting: WaitingPod, now: int) -> dict[str, Any]:
+    """A pod that waits, as JSON. Lengths of time are in seconds."""
+    pod_state = waiting.pod_state
+    return {
+        "queue": waiting.place,
+        "position": waiting.number,
+        "namespace": pod_state.pod.namespace,
+        "name": pod_state.pod.name,
+        "uid": pod_state.pod.uid,
+        "priority": pod_state.pod.priority,
+        "attempts": pod_state.attempts,
+        "age_seconds": (now - waiting.added) / 1e6 if waiting.added else None,
+        "waiting_seconds": (now - waiting.entered) / 1e6 if waiting.entered else None,
+        "until": iso(waiting.until) if waiting.until else None,
+        "gates": list(pod_state.pod.gates),
+        "waits_for": [
+            {
+                "plugin": plugin.plugin,
+                "events": list(plugin.events),
+                "objects": list(plugin.objects),
+            }
+            for plugin in waiting.plugins
+        ],
+    }
 
 
 # --- differences --------------------------------------------------------------------------

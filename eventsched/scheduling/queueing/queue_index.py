@@ -158,6 +158,11 @@ class QueueIndex:
             heappop(self._active)
         return None
 
+    def in_order(self) -> list[str]:
+        """The pods of the active queue, in the order in which they are tried."""
+        pods = self._state.pods
+        return [uid for *_, uid in sorted((k, pods[u].order, u) for u, k in self._keys.items())]
+
     def next_backoff(self) -> int | None:
         """When (µs) the next backoff ends."""
         return self._next(self._due, Queue.BACKOFF)

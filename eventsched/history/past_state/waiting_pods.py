@@ -1,0 +1,124 @@
+"""Which pods wait at a position of a log: in which order, and what could end it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from eventsched.domain.records import Queue
+from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.history.past_state.state_document import AT_PERMIT, PREPARING, standing
+from eventsched.scheduling.framework.pod_groups import PodGroups
+from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER, QueueIndex
+
+PLACES = (*map(str, Queue), AT_PERMIT, PREPARING)
+"""Where a pod can wait: in a queue, or on its way to a node."""
+
+
+@dataclass(frozen=True)
+class WakingPlugin:
+    """A plugin that a pod waits for, and the events and kinds of objects whose change lets it be
+    asked again. Both are empty if the plugin is not in the configuration."""
+
+    plugin: str
+    events: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class WaitingPod:
+    """A pod that waits at a ``place`` (PLACES). ``number`` is its position there, from 1. Times are
+    in µs:
+
+    - ``entered``: since when it waits there (0: unknown); ``added``: when it was created, or came
+      (0: unknown).
+    - ``until``: when its wait ends at the latest, 0 for no such time: the end of the backoff, the
+      flush of an unschedulable pod, the deadline of a plugin that it waits for.
+    """
+
+    pod_state: PodState
+    place: str
+    number: int
+    entered: int
+    added: int
+    until: int
+    plugins: tuple[WakingPlugin, ...]
+
+
+def waiting_pods(state: SchedulerState, profiles: Mapping[str, Profile]) -> list[WaitingPod]:
+    """The pods that wait, place by place in the order of PLACES: the active ones in the order in
+    which they are tried, those with a time by it, others in the order in which they came.
+    ``profiles`` are those in force, by schedulerName."""
+    active = _active_order(state, profiles)
+    by_place: dict[str, list[PodState]] = {}
+    for pod_state in state.pods.values():
+        by_place.setdefault(standing(state, pod_state), []).append(pod_state)
+    found = []
+    for place in PLACES:
+        pods = by_place.get(place, [])
+        if place == Queue.ACTIVE:
+            pods = [state.pods[uid] for uid in active]
+        elif place in (Queue.UNSCHEDULABLE, Queue.GATED):
+            pods.sort(key=lambda pod_state: pod_state.order)
+        else:
+            pods.sort(key=lambda pod_state: (_until(state, pod_state), pod_state.order))
+        found += [
+            _waiting(state, profiles, place, number, pod_state)
+            for number, pod_state in enumerate(pods, 1)
+        ]
+    return found
+
+
+def _active_order(state: SchedulerState, profiles: Mapping[str, Profile]) -> list[str]:
+    """The active pods as the scheduler sorts them."""
+    groups = PodGroups(state)
+    for uid in state.pods:
+        groups.note(uid)
+    index = QueueIndex(state, next(iter(profiles.values())).sort_key, groups)
+    for uid in state.pods:
+        index.note(uid, lambda pod_state: ())
+    return index.in_order()
+
+
+def _waiting(
+    state: SchedulerState, profiles: Mapping[str, Profile], place: str, number: int,
+    pod_state: PodState,
+) -> WaitingPod:  # fmt: skip
+    pod = pod_state.pod
+    profile = profiles.get(pod.scheduler_name)
+    reservation = state.reservations.get(pod.uid)
+    names: Iterable[str] = ()
+    if reservation is not None:
+        names = (*reservation.waits, *reservation.preparing)
+    elif place in (Queue.UNSCHEDULABLE, Queue.GATED):
+        names = pod_state.rejectors
+    added = pod.created_at or (0 if pod_state.attempts else pod_state.since)
+    return WaitingPod(
+        pod_state,
+        place,
+        number,
+        entered=pod_state.entered if reservation is None else 0,
+        added=added,
+        until=_until(state, pod_state),
+        plugins=tuple(_waking(profile, name) for name in names),
+    )
+
+
+def _until(state: SchedulerState, pod_state: PodState) -> int:
+    reservation = state.reservations.get(pod_state.pod.uid)
+    if reservation is not None:
+        return min((*reservation.waits.values(), *reservation.preparing.values()), default=0)
+    if pod_state.queue is Queue.UNSCHEDULABLE:
+        return pod_state.entered + FLUSH_AFTER
+    return pod_state.until if pod_state.queue is Queue.BACKOFF else 0
+
+
+def _waking(profile: Profile | None, name: str) -> WakingPlugin:
+    plugin = None if profile is None else profile.by_name.get(name)
+    if plugin is None:
+        return WakingPlugin(name)
+    return WakingPlugin(
+        name,
+        tuple(sorted(str(event) for event in plugin.traits.wakes_on)),
+        tuple(sorted(kind.__name__ for kind in plugin.traits.wakes_on_objects)),
+    )
