@@ -210,6 +210,16 @@ def test_clocks_that_are_wrong(database: str, tmp_path: Path) -> None:
     assert [each.next for each in held(tmp_path, "s")] == [3, 4, 5]
 
 
+def test_a_log_that_begins_in_the_future(database: str, tmp_path: Path) -> None:
+    """Its first batches are taken as ones of yesterday."""
+    write(database, "s", date(2031, 5, 9), [step(0)], {})
+    write(database, "s", date(2024, 5, 5), [step(1)], {})
+    with closing(Reader(database, "s", keeps_connection=True)) as reader:
+        today = date(2024, 5, 6)
+        days = [(each.day, each.next) for each in archive(reader, tmp_path, today, today)]
+    assert days == [("2024-05-05", 2)]
+
+
 # --- the command --------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from eventsched.cli.main import main
 from eventsched.cluster.messages import Reported
@@ -314,6 +315,26 @@ def test_a_standby_that_was_cut_off_for_longer_than_records_are_kept() -> None:
         worker.stop()
 
     asyncio.run(run())
+
+
+def test_a_defect_of_housekeeping_is_reported(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The term goes on."""
+
+    async def broken(*_: object) -> None:
+        raise ValueError("a defect")
+
+    async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
+        scene.cluster.put(*pods(3))
+        await until(lambda: scene.bound == 3 and scene.settled)
+
+    monkeypatch.setattr("eventsched.runtime.live.replica.keep_house", broken)
+    with capture_logs() as logs:
+        play(database, story)
+    [said] = [line for line in logs if line["log_level"] == "error"]
+    assert said["event"].startswith("a task beside the term has failed")
+    assert "a defect" in said["reason"]
 
 
 def test_a_replica_reads_the_log_while_the_cluster_is_listed(database: str) -> None:

@@ -27,8 +27,8 @@ def archive(reader: Reader, folder: Path, before: date, today: date) -> Iterator
 
     ``today`` is the present day (UTC) and not before ``before``. A batch belongs to the day on
     which it was written, with two exceptions, which wrong clocks cause: a batch that was written
-    after today is taken as one of the day before it, and a batch that was written on a day that is
-    archived already as one of the day after it.
+    after today is taken as one of the day of the batch before it (of yesterday, if it is the first
+    one), and a batch that was written on a day that is archived already as one of the day after it.
 
     Raises InputError if the folder cannot be written or does not fit the database, InUseError if
     another process archives the stream there, and CorruptLogError."""
@@ -108,7 +108,10 @@ def _by_day(
         if (batch.first, batch.hash) != (end, expected):
             raise CorruptLogError(batch.first, "the batch has not the hash of its content")
         written = day_of(batch.written_at)
-        floor = max(floor, written if written <= today else floor)
+        if written <= today:
+            floor = max(floor, written)
+        elif floor == date.min:
+            floor = today - timedelta(days=1)
         yield floor, batch, token
         end, digest = batch.first + batch.count, batch.hash
 

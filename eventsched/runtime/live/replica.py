@@ -292,6 +292,8 @@ class Replica:
         ending = asyncio.create_task(self._ended.wait())
         reloading = asyncio.create_task(self._reloading.wait())
         beside = [asyncio.ensure_future(task) for task in side_tasks]
+        for task in beside:
+            task.add_done_callback(_report_failure)
         keeping = asyncio.create_task(self._follow_schema())
         try:
             await _wait_for_first(running, losing, ending, reloading, keeping)
@@ -362,6 +364,14 @@ async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _report_failure(task: "asyncio.Future[None]") -> None:
+    """Logs the defect that has ended a task beside the term. The term goes on without it."""
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        logger.error(
+            "a task beside the term has failed; restart this replica", reason=repr(failure)
+        )
 
 
 def _raise_failure(task: "asyncio.Task[Any]") -> None:
