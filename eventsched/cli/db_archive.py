@@ -72,12 +72,12 @@ def _archive(options: argparse.Namespace) -> int:
                     flush=True,
                 )
     with database.administrator_address(*database_of(options)) as address:
-        is_noted = note_archived(address, options.to, stream, manifests(options.to, stream))
+        remedy = note_archived(address, options.to, stream, manifests(options.to, stream))
     print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}")
-    if not is_noted:
+    if remedy:
         print(
             "This user may not note that in the database, so retention keeps these records there: "
-            "GRANT eventsched_archiver to the user",
+            f"{remedy}",
             file=sys.stderr,
         )
     return 0

@@ -18,7 +18,8 @@ WRITER, READER, AUDITOR = "eventsched_writer", "eventsched_reader", "eventsched_
 READING = AUDITOR, READER
 """The roles of commands that read, the one with more rights first: AUDITOR may read the records,
 READER only the views."""
-ARCHIVING = "eventsched_archiver", *READING
+ARCHIVER = "eventsched_archiver"
+ARCHIVING = ARCHIVER, *READING
 """The roles of ``db archive``: only the first may note in the database what is archived."""
 
 _NOT_NAMED = InputError(
@@ -114,6 +115,9 @@ def _migrate_embedded(postgres: EmbeddedPostgres) -> None:
     for (role,) in postgres.execute(locked_out):
         if role in (WRITER, *ARCHIVING):
             postgres.execute(f"ALTER ROLE {role} LOGIN")
+    # One folder, one user: its scheduler may also drop what no archive holds.
+    if not postgres.execute(f"SELECT 1 WHERE pg_has_role('{WRITER}', '{ARCHIVER}', 'MEMBER')"):
+        postgres.execute(f"GRANT {ARCHIVER} TO {WRITER}")
 
 
 _LOGINS = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND rolcanlogin"

@@ -61,13 +61,15 @@ CALLS: dict[str, set[str]] = {
         "keep_snapshot(integer,integer,uuid,bigint,bytea,text,text,bytea)",
         "make_partitions(text)", "renew(integer,integer,uuid)",
         "thin(text,timestamp with time zone)")},
+    f"{_LOG}.note_archived(text,text,bigint,bigint,json)": {ARCHIVER},
     **{f"{_LOG}.{name}": {WRITER, ARCHIVER} for name in (
-        "note_archived(text,text,bigint,bigint,json)", "prune(text,timestamp with time zone)",
-        "prune_names(text,timestamp with time zone,bigint)")},
+        "prune(text,timestamp with time zone,boolean)",
+        "prune_names(text,timestamp with time zone,bigint,boolean)")},
     f"{_LOG}.prunable(text,timestamp with time zone)": _RAW | {ARCHIVER},
     **{f"{_LOG}.{name}": set() for name in (
         "attach_partition(text,integer,bigint,bigint)", "check_grant()", "deny()",
         "derive(integer,bigint,json,boolean)", "derive_names(integer,bigint,json)",
+        "droppable(text,timestamp with time zone,boolean)",
         "extend_partitions(integer,bigint)", "granted_namespaces(text)", "mark_seals()",
         "make_partition(integer,bigint,bigint)", "mark_requests()", "opaque_id(uuid)",
         "partition_size(integer)", "partitioned_tables()", "require_grant(text)",

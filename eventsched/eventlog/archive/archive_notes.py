@@ -26,9 +26,10 @@ JOIN eventsched_log.stream s ON s.id = p.stream WHERE s.name = %s
 _NOTE = "SELECT eventsched_log.note_archived(%s, %s, %s, %s, %s::json)"
 
 
-def note_archived(address: str, folder: Path, stream: str, days: Iterable[Manifest]) -> bool:
-    """Notes the days of a stream that are not noted yet and that the database still has. False if
-    this user may not. Raises UnavailableError, and OSError if a file cannot be read."""
+def note_archived(address: str, folder: Path, stream: str, days: Iterable[Manifest]) -> str:
+    """Notes the days of a stream that are not noted yet and that the database still has. Returns
+    how to let this user do that, if the database refuses it; "" otherwise. Raises UnavailableError,
+    and OSError if a file cannot be read."""
     own = stream_folder(folder, stream)
     with housekeeping_connection(address, stream) as connection:
         noted = set(connection.execute(_NOTED, (stream,)).fetchall())
@@ -40,6 +41,6 @@ def note_archived(address: str, folder: Path, stream: str, days: Iterable[Manife
             values = (stream, day.day, day.first, day.next, Jsonb(digests))
             try:
                 connection.execute(_NOTE, values)
-            except psycopg.errors.InsufficientPrivilege:
-                return False
-    return True
+            except psycopg.errors.InsufficientPrivilege as problem:
+                return problem.diag.message_hint or "GRANT eventsched_archiver to the user"
+    return ""

@@ -12,7 +12,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from eventsched.domain.errors import UnavailableError
 from eventsched.eventlog.address_file import Address, for_login
+from eventsched.eventlog.addresses import shown
 from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
 
@@ -91,6 +93,9 @@ def housekeeping_connection(where: Address, stream: str) -> Iterator[psycopg.Con
         connection = connect(address, f"eventsched keeps house in {stream}")
     try:
         yield connection
+    except psycopg.errors.InsufficientPrivilege as problem:
+        remedy = problem.diag.message_hint or "GRANT eventsched_writer to this user"
+        raise UnavailableError(shown(address), str(problem).split("\n")[0], remedy) from problem
     except psycopg.Error as problem:
         raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
     finally:

@@ -16,8 +16,8 @@ class Pruned(NamedTuple):
     next: int
 
 
-_NAMES = "SELECT eventsched_log.prune_names(%s, %s, %s)"
-_PRUNE = "SELECT eventsched_log.prune(%s, %s)"
+_NAMES = "SELECT eventsched_log.prune_names(%s, %s, %s, %s)"
+_PRUNE = "SELECT eventsched_log.prune(%s, %s, %s)"
 _PRUNED = """
 SELECT p.first, p.next FROM eventsched_log.pruned p
 JOIN eventsched_log.stream s ON s.id = p.stream WHERE s.name = %s ORDER BY p.first
@@ -40,11 +40,14 @@ def archived_files(reader: Reader, position: int) -> list[str]:
     return []
 
 
-def prune(where: Address, stream: str, age: float, now: int) -> list[Pruned]:
+def prune(
+    where: Address, stream: str, age: float, now: int, *, needs_archive: bool = False
+) -> list[Pruned]:
     """Drops the oldest partitions of a stream as far as they are sealed and their records were
-    written more than ``age`` seconds before ``now`` (µs since 1970). Returns what was dropped. It
-    may be interrupted at any point; the next call goes on. Blocks until done, or until it gave up
-    because of queries on old rows. Raises UnavailableError."""
+    written more than ``age`` seconds before ``now`` (µs since 1970); with ``needs_archive`` only
+    what an archive holds. Returns what was dropped. It may be interrupted at any point; the next
+    call goes on. Blocks until done, or until it gave up because of queries on old rows. Raises
+    UnavailableError, also if this user may not drop what no archive holds."""
     before = datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=age)
     with housekeeping_connection(where, stream) as connection:
         known = len(connection.execute(_PRUNED, (stream,)).fetchall())
@@ -52,10 +55,12 @@ def prune(where: Address, stream: str, age: float, now: int) -> list[Pruned]:
         while is_whole:
             position: int | None = 0
             while position is not None:
-                row = connection.execute(_NAMES, (stream, before, position)).fetchone()
+                row = connection.execute(
+                    _NAMES, (stream, before, position, needs_archive)
+                ).fetchone()
                 position = None if row is None else row[0]
             is_whole = False
-            for table in until_none(connection, _PRUNE, (stream, before)):
+            for table in until_none(connection, _PRUNE, (stream, before, needs_archive)):
                 is_whole = table.startswith("batch_")
                 if is_whole:
                     break

@@ -96,7 +96,8 @@ class _Housekeeper:
             if count:
                 logger.info("old vectors are deleted", decisions=count)
         if retention.records_age:
-            dropped = await worker.call(prune, where, stream, retention.records_age, self._now())
+            drop = partial(prune, needs_archive=retention.needs_archive)
+            dropped = await worker.call(drop, where, stream, retention.records_age, self._now())
             for pruned in dropped:
                 logger.info("old records are deleted", first=pruned.first, next=pruned.next)
         records_ahead = await worker.call(make_partitions, where, stream)
