@@ -292,8 +292,8 @@ class Replica:
         ending = asyncio.create_task(self._ended.wait())
         reloading = asyncio.create_task(self._reloading.wait())
         beside = [asyncio.ensure_future(task) for task in side_tasks]
-        for task in beside:
-            task.add_done_callback(_report_failure)
+        for side_task in beside:
+            side_task.add_done_callback(_report_failure)
         keeping = asyncio.create_task(self._follow_schema())
         try:
             await _wait_for_first(running, losing, ending, reloading, keeping)
