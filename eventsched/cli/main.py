@@ -25,6 +25,7 @@ COMMANDS = {
     "explain": "show why a pod is where it is, or why it is nowhere",
     "state": "show nodes, pods and queues as the scheduler believed them at a position",
     "diff": "show what differs between the states at two positions of a log",
+    "testcase": "write a decision as a pytest file with the smallest cluster",
     "queue": "show which pods wait, in which order, and what for",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
     "verify": "check that a log is what was written",

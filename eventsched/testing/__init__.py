@@ -24,6 +24,7 @@ from eventsched.testing.engines import (
     typed,
 )
 from eventsched.testing.objects import GIB, added, make_node, make_pod
+from eventsched.testing.placements import PlacedPod, placement
 
 __all__ = [
     "GIB",
@@ -31,6 +32,7 @@ __all__ = [
     "SECOND",
     "STREAM_STARTED",
     "Answered",
+    "PlacedPod",
     "added",
     "attempted",
     "engine_of",
@@ -38,6 +40,7 @@ __all__ = [
     "make_node",
     "make_pod",
     "observed",
+    "placement",
     "records_of",
     "scheduled_to",
     "scores",
