@@ -24,6 +24,7 @@ CREATE FUNCTION eventsched_log.droppable(
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     v_partition eventsched_log.partition;
+    v_begin     bigint;
     v_end       bigint;
     v_archived  int8multirange;
 BEGIN
@@ -37,9 +38,14 @@ BEGIN
          WHERE stream = v_partition.stream AND first < v_partition.next
          ORDER BY first DESC LIMIT 1)
     ) b;
+    -- What a batch of the partition before has of this one was dropped with that one, and the note
+    -- about it too.
+    SELECT least(greatest(v_partition.first, max(next)), v_end) INTO v_begin
+    FROM eventsched_log.pruned
+    WHERE stream = v_partition.stream AND first < v_partition.first;
     SELECT range_agg(int8range(a.first, a.next)) INTO v_archived FROM eventsched_log.archived a
     WHERE a.stream = v_partition.stream;
-    IF NOT coalesce(v_archived @> int8range(v_partition.first, v_end), false) THEN
+    IF NOT coalesce(v_archived @> int8range(v_begin, v_end), v_begin = v_end) THEN
         IF p_needs_archive THEN RETURN; END IF;
         IF NOT pg_has_role(session_user, current_user, 'MEMBER')
            AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.rolname = 'eventsched_archiver'

@@ -121,7 +121,7 @@ def _last_pruned(database: PartitionedDatabase, _: Any) -> Rows:
 
 
 def _prune(database: PartitionedDatabase, values: Any) -> Rows:
-    return [(database.prune(_microseconds(values[1])),)]
+    return [(database.prune(_microseconds(values[1]), needs_archive=values[2]),)]
 
 
 def _note(database: PartitionedDatabase, values: Any) -> Rows:

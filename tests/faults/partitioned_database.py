@@ -219,10 +219,21 @@ class PartitionedDatabase(Database):
         """Whether a partition has its seal."""
         return partition.seal is not None
 
-    def prune(self, before: int) -> str | None:
+    def is_archived(self, partition: Partition) -> bool:
+        """Whether an archive holds all that is left of a partition."""
+        earlier = [each.next for each in self.tables.pruned if each.first < partition.first]
+        last = self.last_before(partition.next)
+        end = max(partition.next, last.head.next if last is not None else 0)
+        begin = max(partition.first, *earlier, 0)
+        for noted in self.tables.archived:
+            if noted.first <= begin:
+                begin = max(begin, noted.next)
+        return begin >= end
+
+    def prune(self, before: int, *, needs_archive: bool) -> str | None:
         """One step of dropping the oldest partition; None if it must not be dropped."""
         oldest = self.prunable(before)
-        if oldest is None:
+        if oldest is None or (needs_archive and not self.is_archived(oldest)):
             return None
         pruned = next((each for each in self.tables.pruned if each.first == oldest.first), None)
         if pruned is None:

@@ -16,6 +16,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import chain
 from eventsched.eventlog.port import Batch, StoredSnapshot
 from eventsched.eventlog.postgres.housekeeping import make_partitions, thin
+from eventsched.eventlog.postgres.pruning import prune
 from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
@@ -179,6 +180,24 @@ def test_a_full_disk_while_housekeeping_makes_a_partition(small: str) -> None:
     assert asyncio.run(housekeeper.tidy(worker)).records_ahead == 5
     assert partitions(small) == alike((1, 4), (1, 8))
     worker.stop()
+
+
+def test_a_day_of_the_archive_that_ends_with_the_last_batch_of_a_partition(small: str) -> None:
+    """That batch also has records of the next partition. The note about that day goes with the
+    first partition, and the next one may be dropped all the same."""
+    with closing(PostgresEventLog(small, "s", "w", clock=lambda: 0)) as log:
+        for first in (0, 3, 6):
+            append(log, Batch(stored(first, 3), {}))
+        log.store_snapshot(StoredSnapshot(9, log.head_hash, "digest", "1", b"body"))
+    with psycopg.connect(small, autocommit=True) as admin:
+        admin.execute("SELECT eventsched_log.keep_checkpoint('s', 9)")
+        admin.execute("UPDATE eventsched_log.partition SET seal = 8 WHERE first < 8")
+        for day, first, end in (("2026-01-01", 0, 6), ("2026-01-02", 6, 9)):
+            admin.execute(
+                "SELECT eventsched_log.note_archived('s', %s, %s, %s, '{}')", [day, first, end]
+            )
+    assert len(prune(small, "s", 0, NOW, needs_archive=True)) == 2
+    assert partitions(small) == alike((1, 8))
 
 
 def test_partitions_grow_with_their_number(database: str) -> None:
