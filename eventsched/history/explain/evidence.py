@@ -29,6 +29,8 @@ _READ_FIRST = frozenset({
 })  # fmt: skip
 _DEFINITIONS = ("NodeAdded", "VerdictDefined", "ScoringDefined", "SamplesTaken")
 """Kinds of records that say what numbers in other records mean."""
+_TERMS = ("StreamStarted", "TermBegan")
+"""Kinds of records that say which behaviours are in force."""
 LOOKED_BACK = 20
 """The largest number of SamplesTaken records (in Postgres: of batches with some) that are searched
 for the samples in force."""
@@ -252,10 +254,12 @@ class SearchableLog(StoredLog, Protocol):
 
 class SearchedEvidence:
     """The evidence of a log that is searched for the records that matter. Only an unknown name has
-    all of the log read."""
+    all of the log read. Raises NewerLogError for a log of a newer version."""
 
     def __init__(self, log: SearchableLog) -> None:
         self._log = log
+        terms = [f'"kind":"{kind}"' for kind in _TERMS]
+        ScannedEvidence(_Excerpt(log, terms), log.stream)  # raises; what follows may be unreadable
 
     @property
     def stream(self) -> str:
