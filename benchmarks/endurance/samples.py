@@ -26,7 +26,8 @@ class Sample(msgspec.Struct, frozen=True):
       that the day has (events of nodes, encoding, sending), without that of Postgres.
     - ``rss_mb``: resident memory of the process; ``snapshot_kb``: the engine's snapshot,
       compressed; ``database_mb``: the database, without its write-ahead log.
-    - ``restart_ms``: a new process loads the newest snapshot and is ready to go on.
+    - ``restart_ms``: a new process loads the newest snapshot and is ready to go on; the shorter of
+      two, because other work on the machine only ever adds to it.
     - ``process``: which process of the run this is, from 1; ``ended_at``: the real time (s since
       1970); ``seconds``: how long the day took.
     """
@@ -102,6 +103,11 @@ def restart_ms(address: str, year: Year) -> float:
 
 
 def _restart(address: str, year: Year, answers: "SimpleQueue[float]") -> None:
+    answers.put(min(_resumed(address, year) for _ in range(2)) * 1000)
+
+
+def _resumed(address: str, year: Year) -> float:
+    """How long it takes to resume, in seconds."""
     assembly, cluster = assemble(), year.cluster()
     started = time.perf_counter()
     simulation = Simulation(assembly, cluster, None, inputs=year.digests)
@@ -110,4 +116,4 @@ def _restart(address: str, year: Year, answers: "SimpleQueue[float]") -> None:
         resumption.resume(simulation, reader)
     finally:
         reader.close()
-    answers.put((time.perf_counter() - started) * 1000)
+    return time.perf_counter() - started
