@@ -22,9 +22,10 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.past_state.state_manifests import nodes_of, pods_of
+from eventsched.runtime.queries.placed_pod import PlacedPod
 from eventsched.runtime.queries.placement_query import ClusterSnapshot
 from eventsched.runtime.queries.state_at import Opening, state_at
-from eventsched.testing.placements import PlacedPod, placement
+from eventsched.testing.placements import placement
 
 
 def add_to(commands: Any) -> None:

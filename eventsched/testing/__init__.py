@@ -12,6 +12,7 @@ a cluster, a database or a clock: the test chooses the times, in microseconds.
 """
 
 from eventsched.domain.units import SECOND
+from eventsched.runtime.queries.placed_pod import PlacedPod
 from eventsched.testing.answers import Answered, scheduled_to, scores, verdicts
 from eventsched.testing.engines import (
     PROFILE,
@@ -24,7 +25,7 @@ from eventsched.testing.engines import (
     typed,
 )
 from eventsched.testing.objects import GIB, added, make_node, make_pod
-from eventsched.testing.placements import PlacedPod, placement
+from eventsched.testing.placements import placement
 
 __all__ = [
     "GIB",

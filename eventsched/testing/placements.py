@@ -3,19 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.queries.placement_query import PlacementAnswer, ask, read
-
-
-class PlacedPod(NamedTuple):
-    """What the scheduler decides about a pod: the ``nodes`` with the largest total (one of them is
-    drawn; none if no node can take it), and the ``refusals`` of the other nodes as pairs of plugin
-    and reasons."""
-
-    nodes: frozenset[str]
-    refusals: frozenset[tuple[str, str]]
+from eventsched.runtime.queries.placed_pod import PlacedPod, placement_of
+from eventsched.runtime.queries.placement_query import ask, read
 
 
 def placement(
@@ -31,11 +22,3 @@ def placement(
         assembly = assemble(config if configuration else None, plugin_files)
         [answer] = ask(read([objects], pod), assembly)
     return placement_of(answer)
-
-
-def placement_of(answer: PlacementAnswer) -> PlacedPod:
-    """An answer without its numbers, which depend on the size of the cluster."""
-    return PlacedPod(
-        frozenset(ranked.node for ranked in answer.best),
-        frozenset((refused.plugin, "; ".join(refused.reasons)) for refused in answer.refused),
-    )

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from eventsched.domain.objects import Node, Pod
 from eventsched.runtime.assembly import Assembly
+from eventsched.runtime.queries.placed_pod import PlacedPod, placement_of
 from eventsched.runtime.queries.placement_query import ClusterSnapshot, PlacementAnswer, ask
-from eventsched.testing.placements import PlacedPod, placement_of
 
 _Item = TypeVar("_Item")
 _TRIALS = 2_000

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from eventsched.testing.placements import PlacedPod
+from eventsched.runtime.queries.placed_pod import PlacedPod
 
 _FILE = '''"""{title}"""
 
