@@ -45,7 +45,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--anonymous",
         action="store_true",
-        help="give nodes, pods, namespaces, labels, taints, images and volumes opaque names",
+        help="give nodes, pods, owners, namespaces, labels, taints, images and volumes opaque "
+        "names; the configuration and the names of plugin files stay",
     )
     parser.add_argument(
         "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if bool(found.nodes) != bool(node) or (node and node not in found.nodes):
         problem = "the opaque names change the decision" if names else "it is decided differently"
         raise InputError(f"position {options.seq}", problem, "leave --anonymous out")
-    files = [str(path.resolve()) for path in options.plugin]
+    files = [str(path) for path in options.plugin]
     print(written(TestedDecision(title, objects, opening.configuration, pod, found, files)), end="")
     print(
         f"{counted(len(small.nodes), 'node')} of {len(whole.nodes)}, "

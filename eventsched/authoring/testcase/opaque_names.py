@@ -1,7 +1,8 @@
 """Other names for everything in a cluster that may show whose it is.
 
 The same name becomes the same opaque one everywhere, so what selects what stays the same. Names of
-Kubernetes itself (labels of kubernetes.io, resources such as cpu, operators) are kept.
+Kubernetes itself (labels of kubernetes.io, operators) are kept, and those of schedulers, resources,
+drivers and provisioners, because plugins and configurations name them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,9 +14,9 @@ _LABELS = ("labels", "matchLabels", "nodeSelector", "annotations")
 _NAMED = {
     "nodeName": "node", "nominatedNodeName": "node", "namespace": "namespace", "image": "image",
     "claimName": "claim", "volumeName": "volume", "storageClassName": "class",
-    "topologyKey": "key", "key": "key", "uid": "uid",
+    "topologyKey": "key", "key": "key", "uid": "uid", "name": "name",
 }  # fmt: skip
-"""Fields whose text is a name, and what for. ``name`` is one of the object's kind."""
+"""Fields whose text is a name, and what for. The name of an object itself is one of its kind."""
 
 
 class OpaqueNames:

@@ -17,7 +17,12 @@ NODE: dict[str, Any] = {
 POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
-    "metadata": {"name": "secret", "namespace": "team-a", "uid": "u-1"},
+    "metadata": {
+        "name": "secret",
+        "namespace": "team-a",
+        "uid": "u-1",
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "payroll-7d9f", "uid": "u-2"}],
+    },
     "spec": {
         "nodeSelector": {"corp.example/team": "secret"},
         "tolerations": [{"key": "corp.example/only", "operator": "Exists"}],
@@ -62,6 +67,7 @@ def test_names_are_renamed_alike_everywhere() -> None:
     assert node["status"]["images"][0]["names"] == [pod["spec"]["containers"][0]["image"]]
     assert "corp" not in str([node, pod])
     assert "secret" not in str([node, pod])
+    assert "payroll" not in str([node, pod])
 
 
 def test_the_given_objects_stay_as_they_are() -> None:
