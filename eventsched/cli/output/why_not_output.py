@@ -51,7 +51,7 @@ def _proof(found: WhyNot) -> str:
 
 
 def why_not_json(found: WhyNot, stream: str) -> dict[str, Any]:
-    """The object that ``explain --why-not -o json`` prints (docs/explain.schema.json)."""
+    """The object that ``explain --why-not -o json`` prints."""
     first = found.remedies[0]
     return {
         "stream": stream,

@@ -91,7 +91,9 @@ class Hypothesis:
             return Landing(False, (verdict.plugin,), verdict.reasons)
         nominated = nominated_row(judgement)
         if nominated >= 0:
-            return Landing(nominated == self.row, reasons=("another node is nominated",))
+            if nominated == self.row:
+                return Landing(True)
+            return Landing(False, reasons=("another node is nominated",))
         others = np.delete(judgement.totals, self.row)
         behind = int(others.max(initial=-1)) - int(judgement.totals[self.row])
         return Landing(behind < 0, behind=max(0, behind))

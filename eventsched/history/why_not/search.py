@@ -89,7 +89,9 @@ def _tightened(hypothesis: Hypothesis, made: tuple[AnyChange, ...]) -> tuple[Any
             case SpreadConstraintChanged():
                 before = hypothesis.pod.spec.spread[change.index].max_skew
                 tighter = _smallest_skew(change, before, lands)
-        tried = made if tighter is None else _replaced(made, index, tighter)
+        if tighter is None:
+            continue
+        tried = _replaced(made, index, tighter)
         if _needed(hypothesis, tried) == tried:
             made = tried
     return made
