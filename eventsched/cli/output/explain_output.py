@@ -1,8 +1,9 @@
 """The output of ``explain`` as text and as JSON."""
 
+from itertools import pairwise
 from typing import Any
 
-from eventsched.cli.output.headline_output import headline_json, headline_text
+from eventsched.cli.output.headline_output import change_text, headline_json, headline_text
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
@@ -38,7 +39,10 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
             "known; --from-archive FOLDER has them"
         )
     steps = explained.steps if full else merge_repeated(explained.steps)
-    rows = [_row(step) for step in steps]
+    changes = {
+        after.position: change_text(before, after) for before, after in pairwise(explained.attempts)
+    }
+    rows = [_row(step, changes) for step in steps]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
     lines += ["", table(header, rows, width=width)]
     attempt, preemption = explained.explained, explained.preemption
@@ -52,9 +56,10 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     return "\n".join(lines + choice + victims)
 
 
-def _row(step: Step | RepeatedAttempts) -> tuple[str, int, str]:
+def _row(step: Step | RepeatedAttempts, changes: dict[int, str]) -> tuple[str, int, str]:
     if not isinstance(step, RepeatedAttempts):
-        return moment(step.at), step.position, _step(step)
+        texts = _step(step), changes.get(step.position, "")
+        return moment(step.at), step.position, "; ".join(filter(None, texts))
     woken = ", ".join(f"{cause} x{count}" if count > 1 else cause for cause, count in step.woken)
     numbers = f"attempts {step.first} to {step.last}" if step.count > 1 else f"{step.first}"
     text = f"{numbers}: the same, since {moment(step.begin)}; brought back by {woken}"

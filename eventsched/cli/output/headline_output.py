@@ -1,13 +1,16 @@
-"""The first lines of ``explain``: the pod's state, since when, and what would help."""
+"""The first lines of ``explain``: the pod's state, since when, and the next step. Also what
+changed between two attempts."""
 
 from dataclasses import asdict
 from typing import Any
 
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import iso, with_distance
-from eventsched.history.explain.explanation import Explanation
-from eventsched.history.explain.headline import BOUND, GONE, Headline, headline
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
+from eventsched.history.explain.headline import Headline, headline
+from eventsched.history.reason_codes import differences
 
+_CHANGES_SHOWN = 3
 _TIMES = ("since", "waiting_since", "until")
 
 
@@ -15,8 +18,8 @@ def headline_text(explained: Explanation, now: int) -> list[str]:
     """One or two sentences, a line each; ``now`` in µs."""
     answer = headline(explained)
     lines = [f"{explained.pod.full_name} {_state_text(answer, now)}"]
-    if answer.helps and answer.state not in (BOUND, GONE):
-        lines.append(f"What would help: {answer.helps}.")
+    if answer.next_step:
+        lines.append(f"Next step: {answer.next_step}.")
     return lines
 
 
@@ -91,3 +94,19 @@ def _why(answer: Headline) -> str:
         return f"{plugin} refuses {answer.nodes} of {counted(answer.of, 'node')}: {answer.reason}"
     failed = "failed" if answer.outcome == "error" else "refused it"
     return f"{answer.plugin} {failed}: {answer.reason}" if answer.plugin else answer.reason
+
+
+def change_text(before: ExplainedAttempt, after: ExplainedAttempt) -> str:
+    """What differs in the refusals between two attempts, the largest differences first; "" if
+    nothing does."""
+    found = differences(before, after)
+    texts = []
+    for change in found[:_CHANGES_SHOWN]:
+        plugin = change.plugin or "PreFilter"
+        nodes = f"{counted(change.after, 'node')} instead of {change.before}"
+        reasons = "; ".join(change.reasons)
+        why = "" if reasons == after.decided.message else f" ({reasons})"
+        texts.append(f"{plugin} refuses {nodes}{why}")
+    if more := len(found) - len(texts):
+        texts.append(f"and {counted(more, 'more difference')}")
+    return f"since attempt {before.decided.attempt}: {', '.join(texts)}" if texts else ""

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
-from eventsched.history.explain.remedies import remedy
+from eventsched.history.explain.remedies import next_step, remedy
 from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"
+_QUEUED = ("active", "backoff", "unschedulable", "gated")
 
 
 @dataclass
@@ -27,7 +28,8 @@ class Headline:
     ``plugin`` and ``reason``: the dominant refusal of the last attempt, which is that of most nodes
     (``nodes`` of ``of``; both 0 if no node was refused), as in ``pods_now``. ``waits_for``: the
     plugins whose waits delay the bind, or the scheduling gates. ``helps``: what would help, "" if
-    that is not known.
+    that is not known. ``next_step``: what to do about it, as an imperative phrase; "" if a pod
+    needs nothing.
     """
 
     state: str = UNQUEUED
@@ -43,6 +45,7 @@ class Headline:
     of: int = 0
     waits_for: tuple[str, ...] = ()
     helps: str = ""
+    next_step: str = ""
     scheduler: str = ""
     deleting: bool = False
 
@@ -63,9 +66,30 @@ def headline(explained: Explanation) -> Headline:
         open_waits = [wait for wait in waits if wait.ended is None]
         pod.waits_for = tuple(f"{wait.plugin} at {wait.point}" for wait in open_waits)
         pod.until = min((wait.due for wait in open_waits), default=None)
-    elif pod.state in ("active", "backoff", "unschedulable"):
+    elif pod.state in _QUEUED and pod.state != "gated":
         _add_refusal(pod, last, explained.steps)
+    pod.next_step = _next_step(pod, explained)
     return pod
+
+
+def _next_step(pod: Headline, explained: Explanation) -> str:
+    """What to do about a pod that a plugin keeps in a queue."""
+    if pod.state not in _QUEUED or (not pod.plugin and not pod.of):
+        return ""
+    if pod.outcome == Outcome.ERROR:
+        return f"fix what the message of {pod.plugin} names, the pod is tried again by itself"
+    gave_up_node = pod.outcome in (Outcome.SCHEDULED, Outcome.WAITING)
+    if gave_up_node and pod.plugin != "Coscheduling":
+        return "wait for the next attempt, the pod had a node and is tried again by itself"
+    room = explained.preemption
+    last = explained.attempts[-1].position if explained.attempts else -1
+    if room is not None and room.position > last and not room.landed:
+        return f"wait until the evicted pods have left {room.decided.node}, it is tried again then"
+    spec = None
+    for step in explained.steps:
+        if isinstance(step.record, records.PodAdded | records.PodUpdated):
+            spec = step.record.pod
+    return next_step(pod.plugin, pod.reason.split("; "), explained.pod.full_name, spec)
 
 
 def _apply(pod: Headline, step: Step) -> None:

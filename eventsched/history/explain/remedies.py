@@ -1,7 +1,11 @@
-"""What would help a pod that a plugin refuses, in a few words."""
+"""What would help a pod that a plugin refuses, and what to do next, in a few words."""
 
 import re
 from collections.abc import Sequence
+
+from eventsched.domain.objects import Pod
+from eventsched.history.reason_codes import reason_code
+from eventsched.history.why_not.changes import quantity
 
 _INSUFFICIENT = "Insufficient "
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -44,3 +48,69 @@ def remedy(plugin: str, reasons: Sequence[str]) -> str:
     if missing is not None and plugin.startswith(_OF_VOLUMES):
         return f"the PersistentVolumeClaim {missing[1]} in the pod's namespace"
     return _OF_PLUGINS.get(plugin, "")
+
+
+_NODE_GROUP = "give a node the pod's group label, with the same value"
+_PRIORITY_LABEL = "give a node the label that the plugin scores by, with a whole number as value"
+_OF_CODES = {
+    "TooManyPods": "delete pods on those nodes or add a node, they hold as many pods as they may",
+    "NodeUnschedulable": "uncordon one of the nodes, or add a toleration for cordoned nodes",
+    "NodeNameMismatch": "create the node that its spec.nodeName names",
+    "TaintMismatch": "add a toleration for the taints to the pod, or remove them from a node",
+    "NodeAffinityMismatch": "label a node as its node selector and affinity ask, or relax these",
+    "HostPortConflict": "delete a pod that uses the same host port, or add a node",
+    "TopologyLabelMissing": "give the nodes the label that its spread constraints name",
+    "TopologySpreadConflict": "make room in a domain with fewer of its pods, or raise maxSkew",
+    "PodAffinityMismatch": "start a pod that its affinity asks for, or relax the affinity",
+    "PodAntiAffinityConflict": "add a node in a domain without such pods, or relax its"
+    " anti-affinity",
+    "ExistingPodAntiAffinityConflict": "add a node in a domain without the pods whose"
+    " anti-affinity keeps it away, or delete these",
+    "VolumeUnavailable": "create a volume that fits its claims and can be reached from a node",
+    "VolumeInUse": "delete the pod that uses the same volume",
+    "VolumeZoneMismatch": "add a node in the zone of its volumes",
+    "VolumeLimitExceeded": "add a node whose driver can attach one more volume",
+    "NodeFeatureMissing": "add a node that declares the features that it needs",
+    "SchedulingGated": "remove its scheduling gates",
+    "DynamicResourcesRefused": "let a kube-scheduler schedule it, pods with resource claims are"
+    " not scheduled here",
+    "CoschedulingRefused": "make room for all members of its group at once, and create those that"
+    " are missing",
+    "CapacitySchedulingRefused": "raise its namespace's ElasticQuota, or delete pods that use it",
+    "NodeResourceTopologyMatchRefused": "add a node with what it asks for in one NUMA zone, or"
+    " lower its requests",
+    "FirstScheduledNodeRefused": "make room on the node that is remembered, or run `eventsched"
+    " sticky forget`",
+    "NodeGroupRefused": _NODE_GROUP,
+    "MyCustomPluginRefused": _NODE_GROUP,
+    "PriorityLabelRefused": _PRIORITY_LABEL,
+    "PriorityRefused": _PRIORITY_LABEL,
+    "NodeHardwareRefused": "add a node with the hardware that it asks for",
+    "multipoint-communicating-pluginRefused": "remove the mark for which that plugin refuses it",
+}
+"""What to do about a refusal with a code of reason_codes.py, as an imperative phrase."""
+_OF_ANY_CODE = "run `eventsched explain {pod} --why-not NODE`, which looks for a change that helps"
+
+
+def next_step(plugin: str, reasons: Sequence[str], pod_name: str, pod: Pod | None) -> str:
+    """What to do about a refusal for these reasons, as an imperative phrase. ``pod_name`` is
+    ``namespace/name``; ``pod`` says how much is requested, None if that is not known."""
+    lacking = dict.fromkeys(
+        text.removeprefix(_INSUFFICIENT) for text in reasons if text.startswith(_INSUFFICIENT)
+    )
+    if plugin == "NodeResourcesFit" and lacking:
+        amounts = " and ".join(_amount(resource, pod) for resource in lacking)
+        return f"add a node with {amounts} free, delete pods on a node, or lower its requests"
+    missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
+    if missing is not None and plugin.startswith(_OF_VOLUMES):
+        return f"create the PersistentVolumeClaim {missing[1]} in the pod's namespace"
+    for reason in reasons or ("",):
+        if known := _OF_CODES.get(reason_code(plugin, reason)):
+            return known
+    return _OF_ANY_CODE.format(pod=pod_name)
+
+
+def _amount(resource: str, pod: Pod | None) -> str:
+    """``4 cpu``; without an amount if that is not known."""
+    requested = 0 if pod is None else pod.requests(resource)
+    return f"{quantity(resource, requested)} {resource}" if requested else resource

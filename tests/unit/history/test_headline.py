@@ -73,14 +73,13 @@ REFUSED = (
 
 
 def test_a_pod_that_waits_for_a_node() -> None:
-    """What refuses it, since when, until when at most, and what would help."""
+    """What refuses it, since when, until when at most, and the next step."""
     lines = first(*REFUSED, refusals=(EXCLUDED, CPU, TAINT), now=70)
     assert lines == [
         "default/p1 has been waiting for a node since 2027-01-15 08:00:00 UTC (1m10s ago), 1 "
         "attempt: NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried "
         "again after a change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
-        "What would help: cpu that pods on those nodes give back, another node, or smaller "
-        "requests.",
+        "Next step: add a node with 1 cpu free, delete pods on a node, or lower its requests.",
     ]
 
 

@@ -1,0 +1,113 @@
+"""The next step for a refusal: every reason that a plugin of the package gives has one of its
+own."""
+
+from typing import Any
+
+import pytest
+
+from eventsched.cli.output.headline_output import change_text, headline_json
+from eventsched.domain.records import Outcome, PodDecided
+from eventsched.history import reason_codes
+from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
+from eventsched.history.explain.remedies import next_step
+from eventsched.plugins import IN_TREE
+from tests.builders import make_pod
+from tests.unit.history.test_headline import BEGIN, REFUSED, told, tried
+
+REFUSING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "pre_bind")
+"""Beginnings of the names of methods that can refuse a pod."""
+NEVER_NAMED = {"DefaultPreemption"}
+"""Its PreEnqueue holds pods back until their victims are gone, and refuses none."""
+ANY = "run `eventsched explain default/p1 --why-not NODE`, which looks for a change that helps"
+
+
+def step(plugin: str, *reasons: str, **pod: Any) -> str:
+    return next_step(plugin, reasons, "default/p1", make_pod(**pod))
+
+
+def refusing_plugins() -> list[str]:
+    found = {
+        name
+        for name, plugin in IN_TREE.items()
+        if any(method.startswith(REFUSING) for method in dir(plugin))
+    }
+    return sorted(found - NEVER_NAMED - {"NodeResourcesFit"})
+
+
+@pytest.mark.parametrize("plugin", refusing_plugins())
+def test_every_plugin_that_refuses_has_a_next_step(plugin: str) -> None:
+    found = step(plugin, "a reason")
+    assert found != ANY or plugin == "InterPodAffinity"
+    assert found[0].islower()
+    assert not found.endswith(".")
+
+
+@pytest.mark.parametrize(("plugin", "reason"), reason_codes._BY_REASON)
+def test_every_reason_with_a_code_of_its_own_has_a_next_step(plugin: str, reason: str) -> None:
+    """Not the step of the plugin's other reasons."""
+    others = [key for key in reason_codes._BY_REASON if key[0] == plugin and key[1] != reason]
+    assert step(plugin, reason) not in {ANY, *(step(*other) for other in others)}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "reasons", "wanted"),
+    [
+        ("NodeResourcesFit", ["Insufficient cpu", "Insufficient memory"],
+         "add a node with 1500m cpu and 512Mi memory free, delete pods on a node, or lower its "
+         "requests"),
+        ("NodeResourcesFit", ["Insufficient example.com/gpu"],
+         "add a node with example.com/gpu free, delete pods on a node, or lower its requests"),
+        ("NodeResourcesFit", ["Too many pods"],
+         "delete pods on those nodes or add a node, they hold as many pods as they may"),
+        ("VolumeBinding", ['persistentvolumeclaim "data" not found'],
+         "create the PersistentVolumeClaim data in the pod's namespace"),
+        ("Mine", ["no"], ANY),
+        ("", ["PreFilter left the node out"], ANY),
+    ],
+)  # fmt: skip
+def test_a_step_says_how_much(plugin: str, reasons: list[str], wanted: str) -> None:
+    assert step(plugin, *reasons, cpu=1500, memory=512 * 1024**2) == wanted
+
+
+def test_no_step_is_for_a_code_that_does_not_exist() -> None:
+    from eventsched.history.explain.remedies import _OF_CODES
+
+    codes = {*reason_codes._BY_REASON.values(), *reason_codes._BY_PLUGIN.values()}
+    own = {f"{plugin}Refused" for plugin in refusing_plugins()}
+    assert _OF_CODES.keys() - codes - own == set()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fields", "wanted"),
+    [
+        (Outcome.ERROR, {"plugin": "Mine", "message": "boom"},
+         "fix what the message of Mine names, the pod is tried again by itself"),
+        (Outcome.UNSCHEDULABLE, {"plugin": "NodeAffinity", "message": "no"},
+         "label a node as its node selector and affinity ask, or relax these"),
+        (Outcome.UNSCHEDULABLE, {"message": "no"}, None),
+    ],
+)  # fmt: skip
+def test_the_step_of_an_attempt_without_refused_nodes(
+    outcome: Outcome, fields: dict[str, str], wanted: str | None
+) -> None:
+    happened = (*REFUSED[:2], (0, tried(1, outcome, **fields)), REFUSED[3])
+    assert headline_json(told(*happened))["next_step"] == wanted
+
+
+def test_what_changed_since_the_attempt_before() -> None:
+    def attempt(number: int, *refusals: NodeRefusals, message: str = "") -> ExplainedAttempt:
+        decided = PodDecided(
+            uid="p1", attempt=number, outcome=Outcome.UNSCHEDULABLE, message=message
+        )
+        return ExplainedAttempt(number, BEGIN, decided, refusals)
+
+    def refusal(plugin: str, nodes: int, *reasons: str) -> NodeRefusals:
+        return NodeRefusals(plugin, "Unschedulable", reasons, nodes)
+
+    before = attempt(1, refusal("A", 5, "small"), refusal("B", 1, "x"), refusal("C", 1, "y"))
+    after = attempt(2, refusal("A", 1, "small"), refusal("D", 4, "all"), message="all")
+    assert change_text(before, after) == (
+        "since attempt 1: A refuses 1 node instead of 5 (small), D refuses 4 nodes instead of 0, "
+        "B refuses 0 nodes instead of 1 (x), and 1 more difference"
+    )
+    assert change_text(before, before) == ""
