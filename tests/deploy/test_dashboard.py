@@ -1,28 +1,20 @@
-"""The dashboard: its queries are valid, and use metrics and labels that the product has."""
+"""The dashboards: their queries are valid, and use metrics and labels that the product has. The
+queries in SQL are run by tests/postgres/test_dashboard_queries.py."""
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from .boards import BOARDS, BY_PROMETHEUS, KEYS, panels, promql, with_values
 from .chart import CHART, templated
 from .promtool import promtool
-from .rendering import DEPLOY, Object, of_kind, with_components
+from .rendering import DEPLOY, of_kind, with_components
 
-DASHBOARD: Object = json.loads((DEPLOY / "components/dashboard/dashboard.json").read_text())
-PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 WORDS = {"job", "instance", "le"}
 """Labels that Prometheus adds, and that of buckets."""
-
-
-def queries() -> Iterator[str]:
-    """Of panels, annotations and variables."""
-    for panel in PANELS:
-        yield from (target["expr"] for target in panel["targets"])
-    yield from (annotation["expr"] for annotation in DASHBOARD["annotations"]["list"])
 
 
 def documented() -> dict[str, set[str]]:
@@ -32,10 +24,36 @@ def documented() -> dict[str, set[str]]:
     return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
 
 
-def test_every_metric_exists_with_its_labels() -> None:
+@pytest.mark.parametrize(
+    ("board", "shown"),
+    [
+        (
+            "overview",
+            {
+                "scheduler_schedule_attempts_total",
+                "scheduler_pod_scheduling_sli_duration_seconds",
+                "scheduler_pending_pods",
+                "leader_election_master_status",
+                "eventsched_log_lag_records",
+            },
+        ),
+        (
+            "log",
+            {
+                "eventsched_log_commit_duration_seconds",
+                "eventsched_log_head_records",
+                "eventsched_log_epoch",
+                "eventsched_checkpoints_total",
+                "eventsched_log_partition_records_ahead",
+                "eventsched_database_size_bytes",
+            },
+        ),
+    ],
+)
+def test_every_metric_exists_with_its_labels(board: str, shown: set[str]) -> None:
     metrics = documented()
     used = set()
-    for query in queries():
+    for _, query in promql(board):
         selectors = re.findall(r"\b((?:eventsched|scheduler|leader|process)_\w+)\{([^}]*)\}", query)
         assert selectors, query
         labels = set(re.findall(r"(\w+)\s*(?:=|!=)~?\"", query))
@@ -48,24 +66,22 @@ def test_every_metric_exists_with_its_labels() -> None:
         assert names <= metrics.keys(), query
         assert labels - WORDS <= set().union(*(metrics[name] for name in names)), query
         used |= names
-    assert {
-        "scheduler_schedule_attempts_total", "scheduler_pod_scheduling_sli_duration_seconds",
-        "scheduler_pending_pods", "eventsched_log_commit_duration_seconds",
-        "leader_election_master_status", "eventsched_log_lag_records",
-    } < used  # fmt: skip
+    assert shown < used
 
 
-def test_every_query_is_for_the_chosen_jobs() -> None:
-    for query in queries():
+@pytest.mark.parametrize("board", BY_PROMETHEUS)
+def test_every_query_is_for_the_chosen_jobs(board: str) -> None:
+    for _, query in promql(board):
         assert query.count("{") == query.count('{job=~"$job"'), query
 
 
 @pytest.mark.process
-def test_every_query_is_valid(tmp_path: Path) -> None:
+@pytest.mark.parametrize("board", BY_PROMETHEUS)
+def test_every_query_is_valid(board: str, tmp_path: Path) -> None:
     """By promtool, with the variables filled in."""
     rules = [
-        {"record": f"panel:{number}", "expr": query.replace("$__rate_interval", "5m")}
-        for number, query in enumerate(queries())
+        {"record": f"panel:{number}", "expr": with_values(query)}
+        for number, (_, query) in enumerate(promql(board))
     ]
     (tmp_path / "rules.yaml").write_text(
         yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]})
@@ -73,9 +89,10 @@ def test_every_query_is_valid(tmp_path: Path) -> None:
     promtool("check", "rules", "rules.yaml", folder=tmp_path)
 
 
-def test_panels_do_not_overlap() -> None:
+@pytest.mark.parametrize("board", BOARDS)
+def test_panels_do_not_overlap(board: str) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in BOARDS[board]["panels"]:
         at = panel["gridPos"]
         cells = {
             (x, y)
@@ -85,14 +102,39 @@ def test_panels_do_not_overlap() -> None:
         assert not cells & taken
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    identities = [panel["id"] for panel in DASHBOARD["panels"]]
+    identities = [panel["id"] for panel in BOARDS[board]["panels"]]
     assert len(set(identities)) == len(identities)
 
 
+@pytest.mark.parametrize("board", BOARDS)
+def test_every_panel_says_what_it_shows(board: str) -> None:
+    """In a description, with a unit, from a data source that a variable of the board chooses."""
+    variables = {each["name"] for each in BOARDS[board]["templating"]["list"]}
+    for panel in panels(board):
+        title = panel["title"]
+        assert panel.get("description"), title
+        assert panel["fieldConfig"]["defaults"].get("unit"), title
+        sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
+        assert {source["uid"].strip("${}") for source in sources} <= variables, title
+
+
+def test_the_boards_link_to_each_other() -> None:
+    uids = {board["uid"] for board in BOARDS.values()}
+    assert len(uids) == len({board["title"] for board in BOARDS.values()}) == 3
+    for board in BOARDS.values():
+        (link,) = board["links"]
+        assert link["type"] == "dashboards"
+        assert all(set(link["tags"]) <= set(other["tags"]) for other in BOARDS.values())
+    linked = set(re.findall(r'"/d/([\w-]+)', json.dumps(list(BOARDS.values()))))
+    assert linked
+    assert linked <= uids
+
+
 @pytest.mark.process
-def test_the_component_and_the_chart_have_the_same_dashboard(tmp_path: Path) -> None:
+def test_the_component_and_the_chart_have_the_same_dashboards(tmp_path: Path) -> None:
     """In a ConfigMap that Grafana's sidecar finds."""
-    assert json.loads((CHART / "files" / "dashboard.json").read_text()) == DASHBOARD
+    folder = CHART / "files" / "dashboards"
+    assert {each.stem: json.loads(each.read_text()) for each in folder.iterdir()} == BOARDS
     ours = templated(monitoring={"dashboard": True})
     theirs = with_components("replicas", ["dashboard"], tmp_path)
     for objects in (ours, theirs):
@@ -103,5 +145,7 @@ def test_the_component_and_the_chart_have_the_same_dashboard(tmp_path: Path) -> 
         ]
         assert found["metadata"]["name"] == "eventsched-dashboard"
         assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
-        assert json.loads(found["data"]["eventsched.json"]) == DASHBOARD
+        assert {key: json.loads(text) for key, text in found["data"].items()} == {
+            KEYS[name]: board for name, board in BOARDS.items()
+        }
     assert len(of_kind(templated(), "ConfigMap")) == 1
