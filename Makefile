@@ -134,6 +134,10 @@ audit: ## known vulnerabilities of the image's packages; needs uv and PyPI's ans
 	    --requirement deploy/image/requirements/$$extras.txt || exit 1; \
 	done
 
+.PHONY: man
+man: $(READY) ## write the man pages into .venv/share/man, where man finds them if .venv/bin is in PATH
+	$(BIN)/eventsched man --to $(VENV)/share/man
+
 schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
 	$(BIN)/python -m tests.postgres.schema_facts
 

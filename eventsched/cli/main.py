@@ -35,6 +35,7 @@ COMMANDS = {
     "sql": "ask a log by SQL, or open psql on it",
     "db": "the database: its address, its schema, the embedded server",
     "completion": "print a script that completes commands and options in a shell",
+    "man": "print the man page of a command, or write all of them",
 }
 """The help of each command. A command is a module of this package with ``add_to``; only the module
 of the requested command is imported."""
