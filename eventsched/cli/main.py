@@ -26,7 +26,7 @@ COMMANDS = {
     "state": "show nodes, pods and queues as the scheduler believed them at a position",
     "diff": "show what differs between the states at two positions of a log",
     "testcase": "write a decision as a pytest file with the smallest cluster",
-    "queue": "show which pods wait, in which order, and what for",
+    "queue": "show which pods wait, in which order, what for, and how much longer",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
     "verify": "check that a log is what was written",
     "keys": "make or show a key that signs checkpoints of the log",

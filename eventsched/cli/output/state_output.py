@@ -1,6 +1,6 @@
 """Prints states, their queues and their differences."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -10,6 +10,7 @@ from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
 from eventsched.domain.records import Queue
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
+from eventsched.history.past_state.wait_estimates import FEWEST, WaitEstimate
 from eventsched.history.past_state.waiting_pods import WaitingPod
 
 _BYTES = (MEMORY, EPHEMERAL_STORAGE)
@@ -133,16 +134,27 @@ def with_times(document: Any) -> Any:
 # --- queues ----------------------------------------------------------------------------------
 
 
-def queue_text(pods: Sequence[WaitingPod], now: int, *, full: bool = False) -> str:
-    """A table for each queue, and what wakes the plugins that pods wait for."""
+def queue_text(
+    pods: Sequence[WaitingPod],
+    now: int,
+    guesses: Mapping[str, WaitEstimate],
+    *,
+    full: bool = False,
+) -> str:
+    """A table for each queue, and what wakes the plugins that pods wait for. ``guesses`` are the
+    estimates by the pods' uids."""
     if not pods:
         return "no pod waits"
     parts = []
     for place, group in groupby(pods, key=lambda each: each.place):
         waiting = list(group)
         shown = waiting if full else waiting[:_SHOWN_OF_QUEUE]
-        rows = [_queue_row(each, now) for each in shown]
-        text = table(("#", "pod", "priority", "age", "here for", "waits for"), rows)
+        rows = [
+            [*_queue_row(each, now), estimate_text(guesses.get(each.pod_state.pod.uid))]
+            for each in shown
+        ]
+        header = ("#", "pod", "priority", "age", "here for", "waits for", "estimated rest")
+        text = table(header, rows)
         rest = len(waiting) - len(shown)
         more = f"\nand {rest} more: --full shows all" if rest else ""
         parts.append(f"{place}: {counted(len(waiting), 'pod')}\n{text}{more}")
@@ -181,7 +193,35 @@ def _waits_for(waiting: WaitingPod, now: int) -> str:
     return f"{names}; until {until}" if names else f"the end of its backoff, {until}"
 
 
-def waiting_json(waiting: WaitingPod, now: int) -> dict[str, Any]:
+def estimate_text(guess: WaitEstimate | None) -> str:
+    """An estimate in a few words: ``1m10s (20s to 4m00s, of 57 waits)``."""
+    if guess is None:
+        return ""
+    if guess.low is None:
+        fewer = f"fewer than {FEWEST} like waits"
+        return f"no estimate: {fewer if guess.cases < FEWEST else 'too few waits ended'}"
+    if guess.median is None:
+        return f"{rough(guess.low)} or more (of {guess.cases} waits)"
+    upper = "or more" if guess.high is None else f"to {rough(guess.high)}"
+    return f"{rough(guess.median)} ({rough(guess.low)} {upper}, of {guess.cases} waits)"
+
+
+def _estimate_json(guess: WaitEstimate | None) -> dict[str, Any] | None:
+    if guess is None or guess.low is None:
+        return None
+    lengths = {"median": guess.median, "p10": guess.low, "p90": guess.high}
+    return {
+        "waits": guess.cases,
+        **{
+            f"{name}_seconds": None if length is None else length / 1e6
+            for name, length in lengths.items()
+        },
+    }
+
+
+def waiting_json(
+    waiting: WaitingPod, now: int, guess: WaitEstimate | None = None
+) -> dict[str, Any]:
     """A pod that waits, as JSON. Lengths of time are in seconds."""
     pod_state = waiting.pod_state
     return {
@@ -204,6 +244,7 @@ def waiting_json(waiting: WaitingPod, now: int) -> dict[str, Any]:
             }
             for plugin in waiting.plugins
         ],
+        "estimated_rest": _estimate_json(guess),
     }
 
 
