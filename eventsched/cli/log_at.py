@@ -40,7 +40,7 @@ class OpenLog(NamedTuple):
         if not end:
             remedy = "run a scheduler on it first"
             raise InputError(f"stream {self.log.stream}", "holds no record yet", remedy)
-        position = end if text is None else self._position(text, option, end)
+        position = end if text is None else self.position(text, option)
         if whole_steps and position < end:
             position = min(position, next(self.log.read(position)).cause)
         try:
@@ -49,7 +49,10 @@ class OpenLog(NamedTuple):
             where = option if problem.where == "--at" else problem.where
             raise InputError(where, problem.problem, problem.remedy) from None
 
-    def _position(self, text: str, option: str, end: int) -> int:
+    def position(self, text: str, option: str) -> int:
+        """The position that a text means, for ``option``; a time means after its last record.
+        Raises InputError."""
+        end = self.log.head.next
         if text.isascii() and text.isdigit():
             return int(text)
         newest = next(self.log.batches(end - 1)).records[-1].at

@@ -12,6 +12,7 @@ import msgspec
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
+from eventsched.cli.what_if import add_what_if_options, is_asked_for, run_what_if
 from eventsched.domain.behaviours import require_known
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
@@ -38,24 +39,32 @@ def add_to(commands: Any) -> None:
         "replay",
         help="rebuild a stream's state, or make its decisions again and compare",
         description="Rebuilds the state of a stream from its log. With --verify every decision is "
-        "repeated and compared with what is written; the first difference is reported.",
+        "repeated and compared with what is written; the first difference is reported. With "
+        "--what-if every decision is made by other rules, and the pods that differ are shown.",
     )
     add_database_options(parser)
     add_archive_option(parser, file_help="an exported log")
     parser.add_argument("--verify", action="store_true", help="decide again, and compare")
     parser.add_argument(
-        "--until", type=int, metavar="POSITION", help="stop before the record at that position"
+        "--until",
+        metavar="POSITION",
+        help="stop before the record at that position; with --what-if also a time",
     )
     parser.add_argument(
         "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
-        help="a file with plugins that the stream was written with; may be repeated",
+        help="a file with plugins that the stream was written with, or that --what-if names; may "
+        "be repeated",
     )  # fmt: skip
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_what_if_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Replays and prints what came of it."""
+    if is_asked_for(options):
+        return run_what_if(options, assembled)
+    options.until = _until(options.until)
     if options.file is not None:
         if not options.database is options.data_dir is options.stream is None:
             raise InputError(
@@ -108,6 +117,14 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
             )
         print(_as_text(options, log.stream, done, seconds))
     return 0 if done.divergence is None else DIFFERS
+
+
+def _until(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise InputError("--until", f"{text!r} is not a position", "write a number")
+    return int(text)
 
 
 def _replay_start(start: LogStart | None) -> ReplayStart:

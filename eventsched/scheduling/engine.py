@@ -61,13 +61,14 @@ class Engine:
         self._binding = Binding(self._step, self._scheduling_queue, self._memory_writer)
         self._overruns = DeadlineOverruns(self._step)
         self._extender_server = ExtenderServer(self._step, self._classes, self._memory_writer)
-        self._scheduling_cycle = SchedulingCycle(
+        self.scheduling_cycle = SchedulingCycle(
             self._step,
             self._scheduling_queue,
             self._binding,
             self._classes,
             with_detail=with_detail,
         )
+        """For callers that ``watch`` attempts or ``consider`` one."""
 
     @property
     def state(self) -> SchedulerState:
@@ -130,7 +131,7 @@ class Engine:
         self._forget_dropped_codes()
         self._overruns.apply(uid)
         try:
-            self._scheduling_cycle.run(uid)
+            self.scheduling_cycle.run(uid)
         except OverrunError as overrun:
             self._classes.forget()  # the call may have left them incomplete
             if self._step.is_empty:

@@ -4,6 +4,7 @@ Upstream: pkg/scheduler/schedule_one.go. A common attempt is one record: pop, ve
 choice, reserve, permit and the intent to bind.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ NOTHING_RECORDED = RecordedJudgement([], 0, (), (), "", np.zeros(0, dtype=np.uin
 """Of an attempt that looked at no node, or without detail."""
 NO_CHOICE = Choice(-1, 0, 0, 0, -1, 0)
 """Of an attempt that found no node."""
+
+
+ChoiceWatch = Callable[[Judgement, Choice], None]
+"""Called with what an attempt found and chose, before anything of it is applied."""
 
 
 @dataclass(slots=True)
@@ -119,6 +124,8 @@ class SchedulingCycle:
         self._binding = binding
         self._classes = classes
         self._with_detail = with_detail
+        self.watch: ChoiceWatch | None = None
+        """Only reads; no record depends on it."""
         self._nominations = NominationStep(step, scheduling_queue, binding, with_detail=with_detail)
 
     def run(self, uid: str) -> None:
@@ -146,6 +153,22 @@ class SchedulingCycle:
                 self._fail(attempt, "", f"eventsched failed: {type(bug).__name__}: {bug}")
             elif pod_state.queue is None and uid not in self._step.state.reservations:
                 self._scheduling_queue.back_off_or_park(pod_state, "")
+
+    def consider(self, uid: str) -> tuple[Judgement, Choice]:
+        """What the next attempt for a known pod would find, and which node it would choose (row -1:
+        none). Nothing is placed or logged. Raises PluginError, and KeyError if no profile has the
+        pod's schedulerName."""
+        state = self._step.state
+        pod_state = state.pods[uid]
+        profile = self._step.profiles[pod_state.pod.scheduler_name]
+        cycle = self._step.cycle(pod_state.attempts + 1)
+        judgement = judge(
+            state.nodes, self._classes, profile, pod_state.pod, cycle, state.next_start,
+            state.preemptions, state.preemptions.node(uid),
+        )  # fmt: skip
+        if judgement.problem is not None:
+            raise judgement.problem
+        return judgement, chosen(judgement, cycle)[0]
 
     def _skip(self, pod_state: PodState, attempt: int, *, is_ours: bool) -> None:
         """Removes a pod from the queue for good: it is being deleted, which does not count
@@ -183,6 +206,8 @@ class SchedulingCycle:
         if judgement.feasible:
             _choose(attempt, judgement, state.nodes.names)
         self._keep_best(judgement, attempt)
+        if self.watch is not None:
+            self.watch(judgement, attempt.choice)
         if judgement.feasible:
             self._place(attempt)
         else:
@@ -319,12 +344,19 @@ class SchedulingCycle:
 
 
 def _choose(attempt: Attempt, judgement: Judgement, names: list[str]) -> None:
-    """Sets the attempt's choice: the nominated node if it is feasible, else the best one."""
-    row = nominated_row(judgement)
-    if row >= 0:
-        choice = Choice(row, int(judgement.totals[row]), 1, 0, -1, 0)
-    else:
-        choice = choose(judgement, attempt.cycle)
-    attempt.choice, attempt.nominated = choice, row >= 0
+    """Sets the attempt's choice."""
+    choice, attempt.nominated = chosen(judgement, attempt.cycle)
+    attempt.choice = choice
     attempt.node = names[choice.row]
     attempt.runner_up = names[choice.runner_up] if choice.runner_up >= 0 else ""
+
+
+def chosen(judgement: Judgement, cycle: Cycle) -> tuple[Choice, bool]:
+    """The nominated node if it is feasible, else the best one; and whether it is the nominated
+    one. NO_CHOICE if no node is feasible."""
+    if not judgement.feasible:
+        return NO_CHOICE, False
+    row = nominated_row(judgement)
+    if row >= 0:
+        return Choice(row, int(judgement.totals[row]), 1, 0, -1, 0), True
+    return choose(judgement, cycle), False

@@ -233,6 +233,11 @@ def test_try_before_you_submit(place: Path, newest: Path) -> None:
     assert page.run() == 7
 
 
+def test_try_another_configuration(place: Path, newest: Path) -> None:
+    page = Page("how-to/try-another-configuration.md", place, {}, path=(newest,))
+    assert page.run() == 7
+
+
 def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> None:
     with own_database(place, newest) as database:
         address = database.url("postgres")

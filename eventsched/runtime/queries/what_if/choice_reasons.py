@@ -1,0 +1,70 @@
+"""Why an attempt came out otherwise than in history: the plugin whose verdict or score decided."""
+
+import numpy as np
+
+from eventsched.domain.records import PodDecided
+from eventsched.runtime.queries.what_if.pod_fates import Reason
+from eventsched.scheduling.cycle.choice import Choice
+from eventsched.scheduling.cycle.cycle_keys import (
+    KEY_EXCLUDED,
+    KEY_NOT_EVALUATED,
+    KEY_PASSES,
+    CycleKey,
+)
+from eventsched.scheduling.cycle.judgement import Judgement
+from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
+from eventsched.scheduling.preemption.nomination_step import nominated_row
+
+_LONGEST = 200
+"""Characters of a message at most."""
+
+
+def reason_of(
+    judgement: Judgement, choice: Choice, decided: PodDecided, position: int
+) -> Reason | None:
+    """Why the choice (row -1: none) is not the one that ``decided`` records; None if it is."""
+    assert judgement.dry_run is not None
+    table = judgement.dry_run.table
+    node = table.names[choice.row] if choice.row >= 0 else ""
+    if node == decided.node:
+        return None
+    if not decided.node:
+        message = decided.message[:_LONGEST]
+        return Reason(decided.plugin, f"history found no node: {message}", position)
+    row = table.rows.get(decided.node)
+    if row is None:
+        return Reason("", f"{decided.node} is not there", position)
+    return _against(judgement, choice, row)._replace(position=position)
+
+
+def _against(judgement: Judgement, choice: Choice, row: int) -> Reason:
+    """Why the node of a row was not chosen."""
+    assert judgement.dry_run is not None
+    name = judgement.dry_run.table.names[row]
+    if judgement.refusal is not None:
+        plugin, status = judgement.refusal
+        return Reason(plugin, f"refuses the pod: {', '.join(status.reasons)}")
+    key = CycleKey(int(judgement.keys[row]))
+    if key == KEY_NOT_EVALUATED:
+        return Reason("", f"the search ended before {name}")
+    if key != KEY_PASSES:
+        verdict = judgement.verdict(key)
+        plugin = verdict.plugin
+        if key == KEY_EXCLUDED:
+            plugin = ", ".join(judgement.narrowed_by)
+        return Reason(plugin, f"refuses {name}: {', '.join(verdict.reasons)}")
+    if nominated_row(judgement) == choice.row:
+        return Reason("", "room was made there for it")
+    if int(judgement.totals[row]) == choice.score:
+        return Reason("", f"drawn from {choice.ties} equally good nodes")
+    return _by_scores(judgement, choice.row, row)
+
+
+def _by_scores(judgement: Judgement, chosen: int, row: int) -> Reason:
+    """The plugin that scores the chosen row most above the other one."""
+    rows = np.array([chosen, row])
+    parts = [(score.column.plugin, *weighted(score, rows).tolist()) for score in judgement.scores]
+    plugin, own, other = max(parts, key=lambda part: part[1] - part[2])
+    totals = f"in total {judgement.totals[chosen]} and {judgement.totals[row]}"
+    name = judgement.dry_run.table.names[row] if judgement.dry_run is not None else ""
+    return Reason(plugin, f"scores {own}, {name} {other}; {totals}")

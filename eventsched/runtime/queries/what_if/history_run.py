@@ -1,0 +1,280 @@
+"""Reads a stretch of a log once, and decides it again in a closed or an open loop."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node
+from eventsched.domain.records import NodeAdded, NodeDeleted, PodAdded, Stimulus, StreamStarted
+from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.state import snapshot
+from eventsched.eventlog.log_errors import CorruptLogError
+from eventsched.eventlog.port import StoredLog, StoredRecord
+from eventsched.runtime import gc_tuning
+from eventsched.runtime.queries.state_at import FoldedState, Opening
+from eventsched.runtime.queries.what_if.closed_loop import ClosedLoop
+from eventsched.runtime.queries.what_if.cluster_measures import (
+    ClusterMeasures,
+    ClusterUse,
+    CommonPods,
+)
+from eventsched.runtime.queries.what_if.node_changes import NodeChanges
+from eventsched.runtime.queries.what_if.open_loop import OpenLoop
+from eventsched.runtime.queries.what_if.pod_fates import Fates, LifeRecorder
+from eventsched.runtime.queries.what_if.rules import OtherRules
+from eventsched.scheduling.engine import Engine
+
+_WITH_PODS = ("PodAdded", "PodUpdated")
+_SAMPLES = 60
+"""Samples of fragmentation and spread, spread evenly over the records."""
+Progress = Callable[[int, int], None]
+"""Called with the records that were read, and how many there are."""
+Watch = Callable[[Sequence[LogEntry]], None]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of a log: the state before the record at ``folded.position``, and the records from
+    there to before ``end``."""
+
+    log: StoredLog
+    folded: FoldedState
+    end: int
+
+    @property
+    def first(self) -> int:
+        """The position of the first record."""
+        return self.folded.position
+
+    def steps(self, progress: Progress = lambda done, total: None) -> Iterator[list[StoredRecord]]:
+        """The records grouped by step; a step that ends after ``end`` is left out. Raises
+        CorruptLogError for a gap."""
+        step: list[StoredRecord] = []
+        expected = self.first
+        for stored in self.log.read(self.first) if self.first < self.end else ():
+            if stored.position != expected:
+                problem = f"is not there: position {stored.position} follows"
+                raise CorruptLogError(expected, problem)
+            expected += 1
+            if step and stored.cause != step[0].position:
+                yield step
+                progress(stored.position - self.first, self.end - self.first)
+                step = []
+            if stored.position >= self.end:
+                return
+            step.append(stored)
+        if step:
+            yield step
+
+
+@dataclass(frozen=True)
+class SideOutcome:
+    """One side of a closed loop: its decisions, its preemptions, and how the cluster was used."""
+
+    decisions: int
+    preemptions: int
+    use: ClusterUse
+
+
+@dataclass(frozen=True)
+class ClosedOutcome:
+    """A closed loop to its end. ``fates`` are the pods', up to the time ``now`` (µs)."""
+
+    before: SideOutcome
+    after: SideOutcome
+    fates: Fates
+    now: int
+    first: int
+    end: int
+
+
+def run_closed(
+    stretch: Stretch,
+    rules: OtherRules,
+    changes: NodeChanges = NodeChanges(),  # noqa: B008 - immutable
+    *,
+    with_detail: bool = False,
+    watch: Watch = lambda logged: None,
+    progress: Progress = lambda done, total: None,
+) -> ClosedOutcome:
+    """Decides a stretch again, and lets the decisions carry on. ``watch`` is called with the
+    records of the other side; ``with_detail`` they have their vectors and digests. Raises
+    InputError for a range without decisions, and CorruptLogError."""
+    new_nodes = changes.new_nodes(_named_nodes(stretch, changes))
+    run = _ClosedRun(stretch, rules, changes, with_detail=with_detail, watch=watch)
+    if stretch.first:
+        run.begin(new_nodes)
+    gc_tuning.freeze(collect=False)
+    every = max(1, (stretch.end - stretch.first) // _SAMPLES)
+    for step in stretch.steps(progress):
+        run.take(step)
+        if not stretch.first and step[0].position == 0:
+            run.add_nodes(new_nodes)
+        if step[0].position // every != (step[-1].position + 1) // every:
+            run.sample()
+    return run.outcome()
+
+
+def run_open(
+    stretch: Stretch, rules: OtherRules, progress: Progress = lambda done, total: None
+) -> OpenLoop:
+    """Decides each decision of a stretch again, from the state that history had. Raises InputError
+    for a range without decisions, and CorruptLogError."""
+    opening = stretch.folded.opening
+
+    def engine_of(record: Opening) -> Engine:
+        return rules.engine(record, with_detail=False)
+
+    loop = OpenLoop(_first_engine(stretch, rules), engine_of)
+    if opening is not None:
+        loop.engine.restore(snapshot.encode(stretch.folded.state), stretch.first)
+    gc_tuning.freeze(collect=False)
+    for step in stretch.steps(progress):
+        loop.take(step)
+    if not loop.decisions:
+        raise _without_decisions(stretch)
+    return loop
+
+
+class _ClosedRun:
+    """A closed loop with its measures."""
+
+    def __init__(
+        self, stretch: Stretch, rules: OtherRules, changes: NodeChanges, *, with_detail: bool,
+        watch: Watch,
+    ) -> None:  # fmt: skip
+        self._stretch, self._rules, self._with_detail = stretch, rules, with_detail
+        self._stored = watch
+        history, engine = (
+            stretch.folded.state,
+            _first_engine(stretch, rules, with_detail=with_detail),
+        )
+        if stretch.first:
+            engine.restore(snapshot.encode(history), stretch.first)
+        self._loop = ClosedLoop(
+            history, engine, self._engine_of, removed=changes.removed, watch=self._made
+        )
+        self._removed = changes.removed
+        self._pods = CommonPods()
+        self._fates = Fates(history)
+        self._before = LifeRecorder(self._fates, is_history=True)
+        self._after = LifeRecorder(self._fates, is_history=False)
+        self._old = ClusterMeasures(history, self._pods)
+        self._new = ClusterMeasures(engine.state, self._pods)
+        self._measured = engine
+
+    def _engine_of(self, record: Opening) -> tuple[Engine, Stimulus]:
+        adopted = self._rules.opening(record)
+        return self._rules.engine(record, with_detail=self._with_detail), adopted
+
+    def begin(self, new_nodes: Sequence[Node]) -> None:
+        """Puts other rules and nodes in force in the middle of a history."""
+        opening = self._stretch.folded.opening
+        assert opening is not None
+        state = self._loop.engine.state
+        if not self._rules.are(opening):
+            made = self._loop.put(self._rules.term(opening, state.flags))
+            self._loop.in_step &= len(made) == 1
+        for name in sorted(self._removed):
+            self._loop.put(NodeDeleted(name=name))
+        self.add_nodes(new_nodes)
+
+    def add_nodes(self, nodes: Sequence[Node]) -> None:
+        """Adds nodes on the other side."""
+        for node in nodes:
+            self._loop.in_step = False
+            self._loop.put(NodeAdded(node=node))
+
+    def take(self, step: Sequence[StoredRecord]) -> None:
+        """The next step."""
+        at = step[0].at
+        self._old.advance(at)
+        self._new.advance(at)
+        try:
+            # Decoded twice: pod specs cache what they request of one side's nodes.
+            logged = [(stored.record, stored.at) for stored in step]
+            seen = step[0].record if step[0].kind in _WITH_PODS else logged[0][0]
+            self._loop.take(step[0].position, seen, logged)
+        except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
+            raise CorruptLogError(step[0].position, f"does not fit: {problem!r}") from problem
+        self._before.take(logged, self._loop.history)
+        for record, _ in logged:
+            if isinstance(record, PodAdded):
+                self._pods.take(record.pod)
+            self._old.take(record)
+
+    def sample(self) -> None:
+        """Takes a sample of both sides."""
+        self._old.sample()
+        self._new.sample()
+
+    def outcome(self) -> ClosedOutcome:
+        """What came of it. Raises InputError if history has no decisions there."""
+        self._loop.finish()
+        if not self._before.decisions:
+            raise _without_decisions(self._stretch)
+        state = self._loop.history
+        for uid, reason in self._loop.reasons.items():
+            if (fate := self._fates.get(uid)) is not None:
+                fate.reason = reason
+        return ClosedOutcome(
+            SideOutcome(
+                self._before.decisions, self._before.preemptions, self._old.report(state.now)
+            ),
+            SideOutcome(
+                self._after.decisions, self._after.preemptions, self._new.report(state.now)
+            ),
+            self._fates, state.now, self._stretch.first, state.position,
+        )  # fmt: skip
+
+    def _made(self, logged: Sequence[LogEntry]) -> None:
+        state = self._loop.engine.state
+        if self._measured is not self._loop.engine:
+            self._measured = self._loop.engine
+            self._new.go_on(state)
+        records = [(entry.record, entry.at) for entry in logged]
+        self._after.take(records, state)
+        for record, _ in records:
+            self._new.take(record)
+        self._stored(logged)
+
+
+def _first_engine(stretch: Stretch, rules: OtherRules, *, with_detail: bool = False) -> Engine:
+    """An engine with the rules at the beginning of a stretch. Raises InputError for an empty
+    log."""
+    opening = stretch.folded.opening
+    if opening is None:
+        first = next(stretch.log.read(0), None)
+        if first is None or not isinstance(first.record, StreamStarted):
+            raise CorruptLogError(0, "is not there, or does not begin a stream")
+        opening = first.record
+    return rules.engine(opening, with_detail=with_detail)
+
+
+def _named_nodes(stretch: Stretch, changes: NodeChanges) -> dict[str, Node]:
+    """The nodes of history that the changes name, as they are when the stretch begins or as they
+    join."""
+    nodes = stretch.folded.state.nodes
+    found: dict[str, Node] = {}
+    for name in changes.names:
+        row = nodes.rows.get(name)
+        if row is not None and (node := nodes.nodes[row]) is not None:
+            found[name] = node
+    missing = changes.names - found.keys()
+    for stored in stretch.log.read(stretch.first) if missing else ():
+        if not missing or stored.position >= stretch.end:
+            break
+        if stored.kind != NodeAdded.__name__:
+            continue
+        added = stored.record
+        if isinstance(added, NodeAdded) and added.node.name in missing:
+            found[added.node.name] = added.node
+            missing -= {added.node.name}
+    return found
+
+
+def _without_decisions(stretch: Stretch) -> InputError:
+    problem = f"holds no decision from position {stretch.first} to {stretch.end}"
+    return InputError("the range", problem, "choose another --from or --until")

@@ -1,0 +1,72 @@
+"""Nodes that are added to history, or left out of it: ``+20xTEMPLATE|-NAME``."""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node
+from eventsched.runtime.queries.node_proposals import NodeShape, new_node
+
+MOST_NODES = 100_000
+"""The most nodes that may be added."""
+_OPTION = "--nodes"
+_ADDED = re.compile(r"\+(?:(\d+)x)?(.+)")
+
+
+class NodeChanges(NamedTuple):
+    """``added`` are numbers of nodes by the name of the node that they are like; ``removed`` are
+    names."""
+
+    added: tuple[tuple[int, str], ...] = ()
+    removed: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The nodes of history that the changes name."""
+        return self.removed | {template for _, template in self.added}
+
+    def new_nodes(self, known: dict[str, Node]) -> list[Node]:
+        """The nodes to add. Raises InputError if ``known`` has not all nodes that are named."""
+        for name in sorted(self.names - known.keys()):
+            raise InputError(
+                _OPTION, f"history has no node {name} in that range", "name one that it has"
+            )
+        nodes = []
+        for number, template in self.added:
+            shape = NodeShape(template, known[template], 1)
+            nodes += [_fresh(new_node(shape, index)) for index in range(number)]
+        return nodes
+
+
+def parse_changes(texts: Iterable[str]) -> NodeChanges:
+    """Reads ``+NxTEMPLATE`` and ``-NAME``, several of them separated by ``|``. Raises
+    InputError."""
+    added: list[tuple[int, str]] = []
+    removed: set[str] = set()
+    for part in (part.strip() for text in texts for part in text.split("|")):
+        match = _ADDED.fullmatch(part)
+        if part.startswith("-") and len(part) > 1:
+            removed.add(part[1:])
+        elif match is not None:
+            number = int(match[1] or 1)
+            if not 1 <= number <= MOST_NODES:
+                problem = f"{part!r} is not a number of nodes from 1 to {MOST_NODES}"
+                raise InputError(_OPTION, problem, "write +20xNODE")
+            added.append((number, match[2]))
+        else:
+            raise InputError(
+                _OPTION,
+                f"{part!r} does not say which nodes",
+                "write +20xNODE for 20 more like that node, and -NODE to leave one out",
+            )
+    if sum(number for number, _ in added) > MOST_NODES:
+        raise InputError(_OPTION, f"adds more than {MOST_NODES} nodes", "add fewer")
+    return NodeChanges(tuple(added), frozenset(removed))
+
+
+def _fresh(node: Node) -> Node:
+    """The node without annotations, which are about one node."""
+    return msgspec.structs.replace(node, annotations={})

@@ -1,0 +1,142 @@
+"""What happens to each pod in history, and under the other rules."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from eventsched.domain.objects import Pod
+from eventsched.domain.records import (
+    BindIntended,
+    Outcome,
+    PodAdded,
+    PodDecided,
+    PodUnreserved,
+    PreemptionDecided,
+    Record,
+)
+from eventsched.domain.state.scheduler_state import SchedulerState
+
+
+class Reason(NamedTuple):
+    """Why a pod was decided otherwise. ``plugin`` is the one whose verdict or score decided, "" if
+    none did; ``position`` is that of the decision in history."""
+
+    plugin: str
+    text: str
+    position: int = -1
+
+
+class Life:
+    """A pod's life on one side. ``node`` is the one it was placed on last, at ``placed_at`` (µs);
+    "" if on none. ``is_evicted``: it was, for a more important pod."""
+
+    __slots__ = ("is_evicted", "node", "placed_at")
+
+    def __init__(self) -> None:
+        self.node, self.placed_at = "", 0
+        self.is_evicted = False
+
+
+class PodFate:
+    """A pod in both histories: ``before`` is what happened, ``after`` what would have. It arrived
+    at ``arrived`` (µs). ``reason`` is why it was decided otherwise."""
+
+    __slots__ = ("after", "arrived", "before", "name", "namespace", "priority", "reason")
+
+    def __init__(self, pod: Pod, arrived: int) -> None:
+        self.namespace, self.name, self.priority = pod.namespace, pod.name, pod.priority
+        self.arrived = arrived
+        self.before, self.after = Life(), Life()
+        self.reason: Reason | None = None
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether it was placed on both sides, and last on different nodes."""
+        return bool(self.before.node and self.after.node) and self.before.node != self.after.node
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is on another node, on none, or evicted on one side only."""
+        before, after = self.before, self.after
+        return before.node != after.node or before.is_evicted != after.is_evicted
+
+
+class Fates:
+    """The fates by uid, in the order in which the pods were first seen. Pods that had their node
+    before the first record are only there if they are evicted."""
+
+    def __init__(self, state: SchedulerState) -> None:
+        """``state`` is the one that history begins with."""
+        self._by_uid: dict[str, PodFate] = {}
+        for uid, pod_state in state.pods.items():
+            if pod_state.queue is not None or uid in state.reservations:
+                arrived = pod_state.pod.created_at or state.now
+                fate = self._by_uid[uid] = PodFate(pod_state.pod, arrived)
+                if uid in state.reservations and state.reservations[uid].intended:
+                    for life in (fate.before, fate.after):
+                        life.node, life.placed_at = pod_state.booked_node, state.now
+
+    def __iter__(self) -> Iterator[PodFate]:
+        return iter(self._by_uid.values())
+
+    def get(self, uid: str) -> PodFate | None:
+        """The fate of a pod; None if it was not seen."""
+        return self._by_uid.get(uid)
+
+    def known(self, pod: Pod, at: int) -> PodFate:
+        """The fate of a pod, which begins here if it was not seen yet."""
+        fate = self._by_uid.get(pod.uid)
+        if fate is None:
+            fate = self._by_uid[pod.uid] = PodFate(pod, at)
+        return fate
+
+
+class LifeRecorder:
+    """Notes the lives of pods on one side, from its records."""
+
+    def __init__(self, fates: Fates, *, is_history: bool) -> None:
+        self._fates, self._is_history = fates, is_history
+        self.decisions = 0
+        self.preemptions = 0
+
+    def take(self, records: Iterable[tuple[Record, int]], state: SchedulerState) -> None:
+        """Takes records and their times (µs) after they were applied to ``state``."""
+        for record, at in records:
+            match record:
+                case PodDecided():
+                    self.decisions += 1
+                    life = self._life(record.uid, state, at)
+                    if life is not None and record.outcome is Outcome.SCHEDULED:
+                        life.node, life.placed_at = record.node, at
+                case BindIntended():
+                    life = self._life(record.uid, state, at)
+                    if life is not None:
+                        life.node, life.placed_at = record.node, at
+                case PodUnreserved():
+                    life = self._life(record.uid, state, at)
+                    if life is not None:
+                        life.node = ""
+                case PreemptionDecided():
+                    self.preemptions += 1
+                    for uid in record.evicted:
+                        life = self._life(uid, state, at)
+                        if life is not None:
+                            life.is_evicted = True
+                case PodAdded() if not record.pod.node_name:
+                    self._fates.known(record.pod, at)
+
+    def _life(self, uid: str, state: SchedulerState, at: int) -> Life | None:
+        fate = self._fates.get(uid)
+        if fate is None:
+            pod_state = state.pods.get(uid)
+            if pod_state is None:
+                return None
+            fate = self._fates.known(pod_state.pod, at)
+            if pod_state.bound:  # placed before the first record, on both sides alike
+                for life in (fate.before, fate.after):
+                    life.node, life.placed_at = pod_state.booked_node, at
+        return fate.before if self._is_history else fate.after

@@ -1,0 +1,161 @@
+"""``eventsched replay --what-if`` on exported logs: text, JSON, conditions, and bad input."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eventsched.cli.main import main
+from tests.databases import ROOT
+
+LOG = ROOT / "tests" / "histories" / "0.1-generated.jsonl.gz"
+EXTENDERS = ROOT / "tests" / "histories" / "0.1-extenders.jsonl.gz"
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {score: {disabled: [{name: "*"}], enabled: [{name: ImageLocality}]}}
+"""
+WhatIf = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    return tmp_path / "config.yaml"
+
+
+@pytest.fixture
+def what_if(capsys: pytest.CaptureFixture[str]) -> WhatIf:
+    """Runs the command on an exported log: exit code, output, errors without warnings."""
+
+    def run(*options: object, log: Path = LOG) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["replay", "--file", str(log), *map(str, options)])
+        found = capsys.readouterr()
+        errors = [line for line in found.err.splitlines() if not line.startswith("warning:")]
+        return code, found.out, "\n".join(errors)
+
+    return run
+
+
+def test_same_rules_show_no_difference(what_if: WhatIf) -> None:
+    code, text, _ = what_if("--what-if", "--fail-if", "moved() > 0 or pending() > 99")
+    assert (code, text.splitlines()[-1]) == (0, "no pod differs")
+    code, text, _ = what_if("--what-if", "--open-loop", "--fail-if", "moved() > 0")
+    assert code == 0
+    assert text.splitlines()[-1].startswith("0 of ")
+
+
+def test_other_rules_as_json(what_if: WhatIf, config: Path) -> None:
+    conditions = ("moved() > 0", "moved() > 9999", "waited(p99) >= 0")
+    asked = [word for text in conditions for word in ("--fail-if", text)]
+    code, text, _ = what_if("--what-if", config, "-o", "json", *asked)
+    found = json.loads(text)
+    assert (code, found["failed"]) == (1, ["moved() > 0", "waited(p99) >= 0"])
+    assert (found["stream"], found["rules"], found["loop"], found["first"]) == (
+        "generated", str(config), "closed", 0,
+    )  # fmt: skip
+    assert found["moved"] == sum(
+        bool(each["before"]["node"] and each["after"]["node"]) for each in found["differences"]
+    )
+    assert found["moved"] > 0
+    for side in (found["before"], found["after"]):
+        assert side["placed"] + side["pending"] == 60
+        assert {"cpu", "memory", "pods"} <= set(side["utilization"])
+        assert {"cpu", "memory"} <= set(side["fragmentation"]) == set(side["spread"])
+
+
+def test_other_rules_as_text(what_if: WhatIf, config: Path) -> None:
+    code, text, _ = what_if("--what-if", config, "--fail-if", "moved() > 0")
+    assert code == 1
+    assert f"rules: {config}, closed loop" in text
+    assert " pods would differ, " in text
+    assert " more: --full shows all" in text
+    assert text.splitlines()[-1] == "true: moved() > 0"
+    _, full, _ = what_if("--what-if", config, "--full")
+    assert "--full" not in full
+
+
+def test_open_loop_as_json(what_if: WhatIf, config: Path) -> None:
+    code, text, _ = what_if("--what-if", config, "--open-loop", "-o", "json")
+    found = json.loads(text)
+    assert (code, found["loop"]) == (0, "open")
+    assert found["decisions"] >= len(found["differences"]) >= found["moved"] > 0
+    assert {"position", "attempt", "reason"} <= set(found["differences"][0])
+
+
+def test_a_part_of_history(what_if: WhatIf) -> None:
+    code, text, _ = what_if("--what-if", "-o", "json", "--from", 100, "--until", 150)
+    found = json.loads(text)
+    assert (code, found["differences"]) == (0, [])
+    assert 95 <= found["first"] <= 100 < found["end"] <= 150
+    code, text, _ = what_if("--what-if", "-o", "json", "--from", "0s", "--until", "1d")
+    assert code == 2
+
+
+def test_other_nodes(what_if: WhatIf) -> None:
+    code, text, _ = what_if("--nodes", "+2xnode-00000|-node-00001", "-o", "json")
+    assert code == 0
+    nodes = {each["after"]["node"] for each in json.loads(text)["differences"]}
+    assert "node-00001" not in nodes
+    assert nodes & {"node-00000-more-0", "node-00000-more-1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        (["--what-if", "none.yaml"], "none.yaml: "),
+        (["--what-if", "--verify"], "--verify: does not go with --what-if"),
+        (["--open-loop"], "--open-loop: is about a run under other rules; add --what-if"),
+        (["--from", "3"], "--from: is about a run under other rules; add --what-if CONFIG"),
+        (["--fail-if", "moved() > 0"], "--fail-if: is about a run under other rules"),
+        (["--full"], "--full: is about a run under other rules"),
+        (["--until", "10m"], "--until: '10m' is not a position; write a number"),
+        (["--what-if", "--fail-if", "moved() >"], "--fail-if: column 10: expected a number"),
+        (["--what-if", "--nodes", "20"], "--nodes: '20' does not say which nodes"),
+        (["--what-if", "--nodes", "+1xmissing"], "--nodes: history has no node missing in that"),
+        (["--what-if", "--open-loop", "--nodes", "+1xa"], "--nodes: does not go with --open-loop"),
+        (
+            ["--what-if", "--open-loop", "--fail-if", "waited(p99) > 1"],
+            "--fail-if: waited() is not known in an open loop",
+        ),
+        (["--what-if", "--until", "0"], "--until: is position 0, not after the beginning (0)"),
+        (["--what-if", "--until", "5"], "the range: holds no decision from position 0 to 5"),
+        (["--what-if", "--from", "999999"], "--from: the log ends at position "),
+        (["--what-if", "--from", "soon"], "--from: 'soon' is neither a position nor a time"),
+    ],
+)
+def test_bad_input(what_if: WhatIf, options: list[str], error: str) -> None:
+    code, text, errors = what_if(*options)
+    assert (code, text) == (2, "")
+    assert error in errors.splitlines()[0]
+
+
+def test_a_plugin_that_is_not_installed(what_if: WhatIf, config: Path) -> None:
+    config.write_text(CONFIG.replace("ImageLocality", "Missing"))
+    code, _, errors = what_if("--what-if", config)
+    assert code == 2
+    assert "Missing" in errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_extenders_are_refused(what_if: WhatIf, config: Path) -> None:
+    config.write_text(CONFIG + 'extenders: [{urlPrefix: "http://127.0.0.1:9/"}]\n')
+    code, _, errors = what_if("--what-if", config)
+    assert code == 2
+    assert "extenders: http://127.0.0.1:9/ would have to be asked" in errors
+    code, _, errors = what_if("--what-if", log=EXTENDERS)
+    assert code == 2
+    assert "would have to be asked" in errors
+
+
+def test_a_damaged_log(what_if: WhatIf, tmp_path: Path) -> None:
+    lines = gzip.decompress(LOG.read_bytes()).splitlines(keepends=True)
+    path = tmp_path / "cut.jsonl"
+    path.write_bytes(b"".join(lines[: len(lines) // 2])[:-20])
+    code, _, errors = what_if("--what-if", log=path)
+    assert code == 3
+    assert len(errors.splitlines()) == 1
