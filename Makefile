@@ -138,6 +138,11 @@ audit: ## known vulnerabilities of the image's packages; needs uv and PyPI's ans
 man: $(READY) ## write the man pages into .venv/share/man, where man finds them if .venv/bin is in PATH
 	$(BIN)/eventsched man --to $(VENV)/share/man
 
+.PHONY: site
+site: $(READY) ## the documentation site in build/site; a broken link ends it
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m website.build
+
 schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
 	$(BIN)/python -m tests.postgres.schema_facts
 

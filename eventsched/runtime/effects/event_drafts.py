@@ -87,8 +87,7 @@ class EventDrafter:
     def on_record(self, logged: LogEntry) -> list[Draft]:
         """The drafts that follow from a record."""
         branch = self._branches.get(type(logged.record))
-        # The scheduler that asks, or that is followed, writes them.
-        if branch is None or self._state.serves or self._state.shadows:
+        if branch is None or self._state.serves:  # the scheduler that asks writes them
             return []
         return [
             Draft(logged.cause, status=draft)

@@ -46,8 +46,7 @@ class ReplicaPlan:
 
     def on_schema(self, revision: str) -> "ReplicaPlan":
         """The same plan on a schema of this revision: with the behaviours that it allows."""
-        modes = tuple(flag for flag in self.opening.flags if flag in behaviours.MODES)
-        flags = (*behaviours.allowed(revision), *modes)
+        flags = behaviours.allowed(revision)
         if self.engine_as_of is None or flags == self.opening.flags:
             return self
         return replace(

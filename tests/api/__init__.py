@@ -1,1 +1,0 @@
-"""Tests of the HTTP API and of the questions behind it."""
