@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.log_at import AT_HELP, OpenLog, opened_log
+from eventsched.cli.output.replays.grid_output import grid_text
 from eventsched.cli.output.replays.record_progress import RecordProgress
+from eventsched.cli.output.replays.what_if_chart import chart
 from eventsched.cli.output.replays.what_if_output import result_text
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime.assembly import Assembly, assemble
+from eventsched.runtime.executors.process_executor import ProcessExecutor
+from eventsched.runtime.executors.task_executor import WorkerLostError
 from eventsched.runtime.log_start import first_start
 from eventsched.runtime.queries.state_at import Opening
 from eventsched.runtime.queries.what_if.conditions import Condition, parse_condition
@@ -25,6 +29,7 @@ from eventsched.runtime.queries.what_if.result_documents import (
     open_value,
 )
 from eventsched.runtime.queries.what_if.rules import OtherRules
+from eventsched.scheduling.config.configuration import refuse_extenders
 
 RECORDED = "recorded"
 """The rules that are in force in the log."""
@@ -37,9 +42,10 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options of a what-if run."""
     group = parser.add_argument_group("under other rules")
     group.add_argument(
-        "--what-if", metavar="CONFIG", nargs="?", const=RECORDED,
+        "--what-if", metavar="CONFIG", nargs="?", const=RECORDED, action="append",
         help="decide history again with this KubeSchedulerConfiguration, and compare (without a "
-        "value: with the one that is in force in the log)",
+        "value: with the one that is in force in the log); several are compared side by side, on "
+        "all cores",
     )  # fmt: skip
     group.add_argument(
         "--open-loop", action="store_true",
@@ -55,6 +61,9 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
         help="exit code 1 if it is true: moved(), pending(), preempted(priority>=1000), "
         "waited(p99) or empty(), compared with a number; may be repeated",
     )  # fmt: skip
+    group.add_argument(
+        "--chart", type=Path, metavar="FILE.svg", help="draw both sides over time, as SVG"
+    )
     group.add_argument("--full", action="store_true", help="show all pods of a long table")
 
 
@@ -67,7 +76,7 @@ def is_asked_for(options: argparse.Namespace) -> bool:
         return True
     for name, option in (
         ("open_loop", "--open-loop"), ("first", "--from"), ("fail_if", "--fail-if"),
-        ("full", "--full"),
+        ("full", "--full"), ("chart", "--chart"),
     ):  # fmt: skip
         if getattr(options, name):
             raise InputError(option, "is about a run under other rules", "add --what-if CONFIG")
@@ -78,25 +87,100 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
     """Decides again and prints the differences. ``recorded`` makes the assembly that a record of
     the log puts in force."""
     conditions = [parse_condition(text) for text in options.fail_if]
+    names: list[str] = options.what_if or [RECORDED]
     if options.open_loop:
         _refuse_for_open(options, conditions)
-    changes = parse_changes(options.nodes)
-    chosen = _chosen(options)
+    if options.chart is not None and len(names) > 1:
+        raise InputError("--chart", "draws one configuration", "name only one by --what-if")
+    parse_changes(options.nodes)
     with opened_log(options) as opened:
         stretch = _stretch(opened, options)
-        name = options.what_if or RECORDED
-        rules = OtherRules(
-            name,
-            lambda opening: recorded(opening, opened.log.stream, options.plugin),
-            chosen,
-        )
-        document, failed = _run(options, stretch, rules, changes, conditions)
-        document = {"stream": opened.log.stream, "rules": name, **document, "failed": failed}
+        if len(names) > 1:
+            return _print_grid(_grid(options, opened, stretch, names, recorded), options)
+        document = _decided(options, opened, stretch, names[0], recorded, RecordProgress())
+    if options.chart is not None:
+        _draw(options.chart, document)
     if options.output == "json":
         print(json.dumps(document, ensure_ascii=False))
     else:
         print(result_text(document, full=options.full))
-    return DIFFERS if failed else 0
+    return DIFFERS if document["failed"] else 0
+
+
+def _decided(
+    options: argparse.Namespace, opened: OpenLog, stretch: Stretch, name: str,
+    recorded: AssemblyMaker, progress: RecordProgress,
+) -> dict[str, Any]:  # fmt: skip
+    """The result of one configuration."""
+    conditions = [parse_condition(text) for text in options.fail_if]
+    rules = OtherRules(
+        name,
+        lambda opening: recorded(opening, opened.log.stream, options.plugin),
+        _chosen(name, options.plugin),
+    )
+    changes = parse_changes(options.nodes)
+    document, failed = _run(options, stretch, rules, changes, conditions, progress)
+    return {"stream": opened.log.stream, "rules": name, **document, "failed": failed}
+
+
+def _draw(path: Path, document: dict[str, Any]) -> None:
+    try:
+        path.write_text(chart(document), encoding="utf-8")
+    except OSError as problem:
+        message = f"cannot be written: {problem.strerror or problem}"
+        raise InputError(str(path), message, "name another file") from problem
+
+
+# --- several configurations -------------------------------------------------------------------
+
+
+def _grid(
+    options: argparse.Namespace, opened: OpenLog, stretch: Stretch, names: list[str],
+    recorded: AssemblyMaker,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The results of several configurations. Each worker reads the log itself."""
+    for name in names:
+        _chosen(name, options.plugin)  # bad input is reported before the work begins
+    changed = {
+        "what_if": None, "first": str(stretch.first), "until": str(stretch.end),
+        "stream": None if options.file is not None else opened.log.stream,
+    }  # fmt: skip
+    if opened.reader is not None:  # an embedded server is kept by this process
+        changed |= {"database": opened.reader.address, "data_dir": None}
+    base = argparse.Namespace(**{**vars(options), **changed, "run": None})
+    tasks = [(base, name, recorded) for name in names]
+    documents: list[dict[str, Any]] = [{}] * len(names)
+    progress = RecordProgress("configurations")
+    try:
+        for done, (number, document) in enumerate(ProcessExecutor().run(grid_task, tasks), 1):
+            documents[number] = document
+            progress(done, len(names))
+    except WorkerLostError as lost:
+        raise InputError(
+            f"--what-if {names[lost.number]}", str(lost), "give it more memory, or a shorter range"
+        ) from lost
+    finally:
+        progress.done()
+    return documents
+
+
+def grid_task(task: tuple[argparse.Namespace, str, AssemblyMaker]) -> dict[str, Any]:
+    """One configuration of a grid, in a worker."""
+    options, name, recorded = task
+    with opened_log(options) as opened:
+        stretch = _stretch(opened, options)
+        return _decided(options, opened, stretch, name, recorded, RecordProgress())
+
+
+def _print_grid(documents: list[dict[str, Any]], options: argparse.Namespace) -> int:
+    if options.output == "json":
+        print(json.dumps({"configurations": documents}, ensure_ascii=False))
+    else:
+        print(grid_text(documents))
+    return DIFFERS if any(document["failed"] for document in documents) else 0
+
+
+# --- one configuration ------------------------------------------------------------------------
 
 
 def _run(
@@ -105,9 +189,9 @@ def _run(
     rules: OtherRules,
     changes: NodeChanges,
     conditions: list[Condition],
+    progress: RecordProgress,
 ) -> tuple[dict[str, Any], list[str]]:
     """The result, and the conditions that hold."""
-    progress = RecordProgress()
     try:
         if options.open_loop:
             loop = run_open(stretch, rules, progress)
@@ -120,11 +204,12 @@ def _run(
     return closed_document(outcome), found
 
 
-def _chosen(options: argparse.Namespace) -> Assembly | None:
+def _chosen(name: str, plugins: list[Path]) -> Assembly | None:
     """The rules of the configuration; None for those of the log."""
-    if options.what_if in (None, RECORDED):
+    if name == RECORDED:
         return None
-    assembly = assemble(Path(options.what_if), options.plugin)
+    assembly = assemble(Path(name), plugins)
+    refuse_extenders(assembly.configuration, name)
     for warning in assembly.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     return assembly
@@ -147,6 +232,8 @@ def _stretch(opened: OpenLog, options: argparse.Namespace) -> Stretch:
 
 
 def _refuse_for_open(options: argparse.Namespace, conditions: list[Condition]) -> None:
+    if options.chart is not None:
+        raise InputError("--chart", "does not go with --open-loop", "leave one of them out")
     if options.nodes:
         raise InputError(
             "--nodes", "does not go with --open-loop, which has history's state", "leave it out"

@@ -15,6 +15,10 @@ class InputError(ValueError):
         self.remedy = remedy
         super().__init__(f"{where}: {problem}; {remedy}")
 
+    def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str]]:
+        """For pickle: an error may come from another process."""
+        return InputError, (self.where, self.problem, self.remedy)
+
     def within(self, outer: str) -> "InputError":
         """The same error with the enclosing place (a file, an object) before ``where``."""
         return InputError(f"{outer}: {self.where}", self.problem, self.remedy)

@@ -235,7 +235,7 @@ def test_try_before_you_submit(place: Path, newest: Path) -> None:
 
 def test_try_another_configuration(place: Path, newest: Path) -> None:
     page = Page("how-to/try-another-configuration.md", place, {}, path=(newest,))
-    assert page.run() == 7
+    assert page.run() == 8
 
 
 def test_keep_the_database_small(place: Path, newest: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -87,6 +88,43 @@ def test_open_loop_as_json(what_if: WhatIf, config: Path) -> None:
     assert {"position", "attempt", "reason"} <= set(found["differences"][0])
 
 
+def test_a_chart(what_if: WhatIf, config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "chart.svg"
+    code, text, _ = what_if("--what-if", config, "--chart", file, "-o", "json")
+    assert code == 0
+    root = ElementTree.fromstring(file.read_text(encoding="utf-8"))
+    lines = root.findall("{http://www.w3.org/2000/svg}polyline")
+    titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"cpu requested, %", "memory requested, %", "pods that wait"} <= set(titles)
+    assert f"{json.loads(text)['moved']} pods on another node" in titles
+    samples = len(json.loads(text)["before"]["samples"])
+    assert len(lines) >= 6
+    assert {len(line.attrib["points"].split()) for line in lines} == {samples}
+    code, _, errors = what_if("--what-if", "--chart", tmp_path / "none" / "chart.svg")
+    assert code == 2
+    assert "cannot be written: No such file or directory" in errors
+
+
+def test_a_grid(what_if: WhatIf, config: Path) -> None:
+    """Each row is what its configuration alone gives."""
+    code, text, _ = what_if(
+        "--what-if", "--what-if", config, "-o", "json", "--from", "150", "--fail-if", "moved() > 0"
+    )
+    same, other = json.loads(text)["configurations"]
+    assert (code, same["failed"], other["failed"]) == (1, [], ["moved() > 0"])
+    for name, found in ((None, same), (config, other)):
+        words = ["--what-if"] if name is None else ["--what-if", name]
+        _, alone, _ = what_if(*words, "-o", "json", "--from", "150", "--fail-if", "moved() > 0")
+        assert json.loads(alone) == found
+
+
+@pytest.mark.parametrize("loop", [(), ("--open-loop",)])
+def test_a_grid_as_text(what_if: WhatIf, config: Path, loop: tuple[str, ...]) -> None:
+    code, text, _ = what_if("--what-if", config, "--what-if", *loop)
+    rows = [line.split()[0] for line in text.splitlines()[3:]]
+    assert (code, rows) == (0, ([] if loop else ["(was)"]) + [str(config), "recorded"])
+
+
 def test_a_part_of_history(what_if: WhatIf) -> None:
     code, text, _ = what_if("--what-if", "-o", "json", "--from", 100, "--until", 150)
     found = json.loads(text)
@@ -112,6 +150,10 @@ def test_other_nodes(what_if: WhatIf) -> None:
         (["--open-loop"], "--open-loop: is about a run under other rules; add --what-if"),
         (["--from", "3"], "--from: is about a run under other rules; add --what-if CONFIG"),
         (["--fail-if", "moved() > 0"], "--fail-if: is about a run under other rules"),
+        (["--chart", "a.svg"], "--chart: is about a run under other rules"),
+        (["--what-if", "--open-loop", "--chart", "a.svg"], "--chart: does not go with"),
+        (["--what-if", "--what-if", "--chart", "a.svg"], "--chart: draws one configuration"),
+        (["--what-if", "--what-if", "none.yaml"], "none.yaml: "),
         (["--full"], "--full: is about a run under other rules"),
         (["--until", "10m"], "--until: '10m' is not a position; write a number"),
         (["--what-if", "--fail-if", "moved() >"], "--fail-if: column 10: expected a number"),

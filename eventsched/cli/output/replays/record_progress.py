@@ -1,4 +1,4 @@
-"""A progress line of a command that reads a log: rewritten in place, on a terminal only."""
+"""A progress line: rewritten in place, on a terminal only."""
 
 import sys
 import time
@@ -7,10 +7,11 @@ from eventsched.cli.output.progress import TERMINAL_INTERVAL
 
 
 class RecordProgress:
-    """Called for every step with the records that were read and their total; writes a few times a
-    second."""
+    """Called for every step with what is done and the total, in records or another unit; writes a
+    few times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "records") -> None:
+        self._unit = unit
         self._terminal = sys.stderr.isatty()
         self._next = time.monotonic() + TERMINAL_INTERVAL
         self._width = 0
@@ -20,7 +21,7 @@ class RecordProgress:
         if not self._terminal or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + TERMINAL_INTERVAL
-        line = f"{done * 100 // max(total, 1)} % of {total} records"
+        line = f"{done * 100 // max(total, 1)} % of {total} {self._unit}"
         sys.stderr.write("\r" + line.ljust(self._width))
         sys.stderr.flush()
         self._width = len(line)

@@ -3,6 +3,7 @@ without pods."""
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ _Requests = frozenset[tuple[str, int]]
 class ClusterUse:
     """How a cluster was used.
 
+    - ``samples``: how the cluster was at some times.
     - ``utilization``: by resource, the requested share of what nodes offer: mean over time, and
       peak.
     - ``fragmentation``: by resource, the share of what is free that lies on nodes which a pod of
@@ -38,11 +40,20 @@ class ClusterUse:
       range; pods of DaemonSets do not count.
     """
 
+    samples: tuple["UseSample", ...]
     utilization: dict[str, Utilization]
     fragmentation: dict[str, float]
     spread: dict[str, float]
     empty: tuple[str, ...]
     unused: tuple[str, ...]
+
+
+class UseSample(NamedTuple):
+    """A cluster at a time (µs): the requested shares by resource, and how many pods wait."""
+
+    at: int
+    requested: dict[str, float]
+    waiting: int
 
 
 @dataclass
@@ -88,6 +99,7 @@ class ClusterMeasures:
         self._meter = Meter(state.nodes)
         self._measured = -_RESOLUTION
         self._fragmentation, self._spread = _Means(), _Means()
+        self._samples: list[UseSample] = []
         self._used = {name for name, row in state.nodes.rows.items() if self._is_used(row)}
 
     def advance(self, now: int) -> None:
@@ -114,7 +126,7 @@ class ClusterMeasures:
         self._state, self._meter = state, meter
 
     def sample(self) -> None:
-        """Takes a sample of fragmentation and spread."""
+        """Takes a sample of everything that is not measured all the time."""
         nodes = self._state.nodes
         rows = np.flatnonzero(nodes.alive[: nodes.size])
         if not len(rows):
@@ -128,6 +140,9 @@ class ClusterMeasures:
         self._spread.add(
             {name: _deviation(offered[:, i], requested[:, i]) for name, i in columns.items()}
         )
+        shares = {name: _total_share(requested[:, i], offered[:, i]) for name, i in columns.items()}
+        waiting = sum(pod.queue is not None for pod in self._state.pods.values())
+        self._samples.append(UseSample(self._state.now, shares, waiting))
         free = np.maximum(offered - requested, 0)
         stranded = self._stranded(free)
         if stranded is not None:
@@ -142,6 +157,7 @@ class ClusterMeasures:
         rows = self._state.nodes.rows
         empty = [name for name, row in rows.items() if not self._is_used(row)]
         return ClusterUse(
+            tuple(self._samples),
             self._meter.report(),
             self._fragmentation.report(),
             self._spread.report(),
@@ -179,6 +195,11 @@ def _deviation(offered: NDArray[np.int64], requested: NDArray[np.int64]) -> floa
     """The standard deviation of the requested share over the nodes that offer the resource."""
     has = offered > 0
     return float((requested[has] / offered[has]).std()) if has.any() else 0.0
+
+
+def _total_share(requested: NDArray[np.int64], offered: NDArray[np.int64]) -> float:
+    total = int(offered.sum())
+    return int(requested.sum()) / total if total else 0.0
 
 
 def _share(free: NDArray[np.int64], stranded: NDArray[np.float64]) -> float:

@@ -98,6 +98,14 @@ def _use(use: ClusterUse) -> dict[str, Any]:
         "spread": {name: round(share, 4) for name, share in use.spread.items()},
         "empty_nodes": list(use.empty),
         "unused_nodes": list(use.unused),
+        "samples": [
+            {
+                "seconds": sample.at / SECOND,
+                "requested": {name: round(v, 4) for name, v in sample.requested.items()},
+                "waiting": sample.waiting,
+            }
+            for sample in use.samples
+        ],
     }
 
 
