@@ -20,7 +20,7 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.eventlog.schema import migrations
 from eventsched.history.explain.evidence import uid_key
 from eventsched.history.verify.verification import verify_database
-from tests.builders import added, make_node, make_pod
+from tests.builders import active, added, make_node, make_pod, scheduled
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, odd
 from tests.postgres.tampered_logs import TYPED
@@ -95,7 +95,7 @@ def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @pytest.mark.parametrize("name", [ODD, "crowded"])
-@pytest.mark.parametrize("size", [1, 23])
+@pytest.mark.parametrize("size", [1, 23, 100_000])
 def test_after_each_batch(
     database: str, connection: Any, histories: dict[str, list[StoredRecord]], name: str, size: int
 ) -> None:
@@ -114,6 +114,58 @@ def test_after_each_batch(
     assert size > 1 or seen >= {"active", "unschedulable", "waiting", "binding", "bound"}
     [result] = verify_database(connection, thinned=True)
     assert result.problems == []
+
+
+def test_records_of_two_pods_in_turn(database: str, connection: Any) -> None:
+    """In one batch: each row of pod_now is written once, at a place of its own. A pod that was seen
+    on its node before the outcome of its bind has one reservation, unless another pod's reservation
+    ended in between."""
+    pods = make_pod("a"), make_pod("b")
+    on_node = [make_pod(pod.name, node_name="n1") for pod in pods]
+    told = [
+        records.StreamStarted(format=1, engine="t", seed="s"), *added(make_node(), *pods),
+        active("a"), active("b"), scheduled("a"), scheduled("b"),
+        records.BindIntended(uid="a", node="n1", attempt=1),
+        records.BindIntended(uid="b", node="n1", attempt=1),
+        records.PodUpdated(pod=on_node[0]), records.PodUpdated(pod=on_node[1]),
+        records.PodBound(uid="b", node="n1", attempt=1),
+        records.PodBound(uid="a", node="n1", attempt=1),
+    ]  # fmt: skip
+    append(database, [StoredRecord.of(LogEntry(at, 8, at, each)) for at, each in enumerate(told)])
+    assert connection.execute(
+        "SELECT name, state, node, ctid::text FROM eventsched_log.pod_now ORDER BY name"
+    ).fetchall() == [("a", "bound", "n1", "(0,1)"), ("b", "bound", "n1", "(0,2)")]
+    assert connection.execute(
+        "SELECT seq, ended_by, decided_seq FROM eventsched_log.reservation ORDER BY seq"
+    ).fetchall() == [(10, "PodUpdated", 6), (12, "PodBound", 7), (13, "PodBound", 6)]
+    [result] = verify_database(connection, thinned=True)
+    assert result.problems == []
+
+
+def test_two_lives_in_one_batch(database: str, connection: Any) -> None:
+    """A pod that is added again under its uid has the row of its second life, and none once it is
+    gone."""
+    pod = make_pod("a")
+    first = [
+        records.StreamStarted(format=1, engine="t", seed="s"), *added(make_node(), pod),
+        active("a"), scheduled("a"), records.PodDeleted(uid="a"), *added(pod), active("a"),
+    ]  # fmt: skip
+    second = [records.PodDeleted(uid="a"), *added(pod), records.PodDeleted(uid="a")]
+    told = [
+        StoredRecord.of(LogEntry(at, 1, at, each)) for at, each in enumerate([*first, *second])
+    ]
+    append(database, told[: len(first)])
+    assert connection.execute(_LIVES).fetchall() == [(2, 6, "active")]
+    append(database, told[len(first) :])
+    assert connection.execute(_LIVES).fetchall() == [(2, None, None)]
+    [result] = verify_database(connection, thinned=True)
+    assert result.problems == []
+
+
+_LIVES = """
+SELECT p.seq, n.seq, n.state FROM eventsched_log.pod p
+LEFT JOIN eventsched_log.pod_now n ON n.stream = p.stream AND n.uid = p.uid
+"""
 
 
 def test_an_older_log_gets_its_rows(

@@ -1,4 +1,4 @@
-"""Stored states in the database: the newest three; what happens to those of earlier releases."""
+"""Stored states in the database: which are kept; what happens to those of earlier releases."""
 
 import asyncio
 import zlib
@@ -55,6 +55,22 @@ def test_the_newest_three_are_kept(database: str) -> None:
         assert tail.snapshot(older.position) is None
         session.store_snapshot(term, StoredSnapshot(4, head.hash, "d", "v", b"b"))
         assert positions(database) == [3, 4], "history was lost: the later ones are not of it"
+
+
+def test_older_ones_are_kept_for_each_25_000_positions(database: str) -> None:
+    """As long as their records, but large ones less often: at most 100 bytes for a position."""
+    with closing(Session(database)) as session:
+        term, head, _ = session.acquire("s", "me")
+        for position in range(5_000, 130_000, 5_000):
+            session.store_snapshot(term, StoredSnapshot(position, head.hash, "d", "v", b"b"))
+        newest = [115_000, 120_000, 125_000]
+        assert positions(database) == [5_000, 30_000, 55_000, 80_000, 105_000, *newest]
+        large = bytes(4_000_000)
+        for position in range(130_000, 230_000, 15_000):
+            session.store_snapshot(term, StoredSnapshot(position, head.hash, "d", "v", large))
+        assert positions(database) == [
+            5_000, 30_000, 55_000, 80_000, 105_000, 145_000, 190_000, 205_000, 220_000
+        ]  # fmt: skip
 
 
 def test_a_snapshot_of_release_0_1_is_of_use(one_server: Server) -> None:

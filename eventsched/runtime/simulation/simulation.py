@@ -69,7 +69,7 @@ class Simulation:
         inputs: Mapping[str, str] | None = None,
         batch_size: int | None = None,
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
-        snapshot_every: int = 100_000,
+        snapshot_every: int = 25_000,
         detail_levels: DetailLevels | None = None,
         begins: tuple[bytes, int] | None = None,
         watch: Callable[[list[LogEntry]], None] = lambda logged: None,
