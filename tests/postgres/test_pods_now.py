@@ -151,9 +151,7 @@ def test_two_lives_in_one_batch(database: str, connection: Any) -> None:
         active("a"), scheduled("a"), records.PodDeleted(uid="a"), *added(pod), active("a"),
     ]  # fmt: skip
     second = [records.PodDeleted(uid="a"), *added(pod), records.PodDeleted(uid="a")]
-    told = [
-        StoredRecord.of(LogEntry(at, 1, at, each)) for at, each in enumerate([*first, *second])
-    ]
+    told = [StoredRecord.of(LogEntry(at, 1, at, each)) for at, each in enumerate([*first, *second])]
     append(database, told[: len(first)])
     assert connection.execute(_LIVES).fetchall() == [(2, 6, "active")]
     append(database, told[len(first) :])
