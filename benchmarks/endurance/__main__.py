@@ -45,10 +45,11 @@ def main() -> int:
 
 def _report(sample: Sample) -> None:
     print(
-        f"day {sample.day}: {sample.attempts} attempts, {sample.cpu_ms:.2f} ms each, "
+        f"day {sample.day}: {sample.attempts} attempts, {sample.cpu_ms:.2f} ms each "
+        f"({sample.cpu:.2f} of the reference work), "
         f"RSS {sample.rss_mb:.0f} MB, snapshot {sample.snapshot_kb:.0f} kB, "
         f"database {sample.database_mb:.0f} MB, restart {sample.restart_ms:.0f} ms "
-        f"({sample.seconds:.1f} s)",
+        f"({sample.restart:.0f}; the day took {sample.seconds:.1f} s)",
         flush=True,
     )
 

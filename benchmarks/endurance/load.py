@@ -11,7 +11,7 @@ from eventsched.process.settings import RetentionSettings
 
 DAY = 86_400 * SECOND
 DAYS = 365
-_RETENTION = RetentionSettings(detail="72h", records="168h", require_archive=False)
+_RETENTION = RetentionSettings(detail="24h", records="48h", require_archive=False)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import psycopg
 
+from benchmarks.endurance import reference
 from benchmarks.endurance.load import Year
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.runtime.assembly import assemble
@@ -26,8 +27,11 @@ class Sample(msgspec.Struct, frozen=True):
       that the day has (events of nodes, encoding, sending), without that of Postgres.
     - ``rss_mb``: resident memory of the process; ``snapshot_kb``: the engine's snapshot,
       compressed; ``database_mb``: the database, without its write-ahead log.
-    - ``restart_ms``: a new process loads the newest snapshot and is ready to go on; the shorter of
-      two, because other work on the machine only ever adds to it.
+    - ``restart_ms``: CPU time in which a new process loads the newest snapshot, applies the records
+      after it and is ready to go on; the shorter of two, because other work on the machine only
+      ever adds to it.
+    - ``reference_ms``, ``restart_reference_ms``: CPU time of the reference work (reference.py), in
+      each process, beside what is measured.
     - ``process``: which process of the run this is, from 1; ``ended_at``: the real time (s since
       1970); ``seconds``: how long the day took.
     """
@@ -39,9 +43,21 @@ class Sample(msgspec.Struct, frozen=True):
     snapshot_kb: float
     database_mb: float
     restart_ms: float
+    reference_ms: float
+    restart_reference_ms: float
     process: int
     ended_at: float
     seconds: float
+
+    @property
+    def cpu(self) -> float:
+        """The CPU time of an attempt, in terms of the reference work."""
+        return self.cpu_ms / self.reference_ms
+
+    @property
+    def restart(self) -> float:
+        """The CPU time of a restart, in terms of the reference work."""
+        return self.restart_ms / self.restart_reference_ms
 
     @property
     def ended(self) -> datetime:
@@ -89,10 +105,11 @@ def database_mb(address: str) -> float:
     return int(row[0]) / 1e6
 
 
-def restart_ms(address: str, year: Year) -> float:
-    """How long a new process takes to load the newest snapshot and the records after it."""
+def restart_ms(address: str, year: Year) -> tuple[float, float]:
+    """The CPU time (ms) in which a new process loads the newest snapshot and the records after it,
+    and that of the reference work there."""
     context = get_context("spawn")
-    answers: SimpleQueue[float] = context.SimpleQueue()
+    answers: SimpleQueue[tuple[float, float]] = context.SimpleQueue()
     process = context.Process(target=_restart, args=(address, year, answers))
     process.start()
     process.join(600)
@@ -102,18 +119,23 @@ def restart_ms(address: str, year: Year) -> float:
     return answers.get()
 
 
-def _restart(address: str, year: Year, answers: "SimpleQueue[float]") -> None:
-    answers.put(min(_resumed(address, year) for _ in range(2)) * 1000)
+def _restart(address: str, year: Year, answers: "SimpleQueue[tuple[float, float]]") -> None:
+    found = []
+    for _ in range(2):
+        before = reference.cpu_ms()
+        taken = _resumed(address, year) * 1000
+        found.append((taken, (before + reference.cpu_ms()) / 2))
+    answers.put(min(found))
 
 
 def _resumed(address: str, year: Year) -> float:
-    """How long it takes to resume, in seconds."""
+    """The CPU time of this process to resume, in seconds."""
     assembly, cluster = assemble(), year.cluster()
-    started = time.perf_counter()
+    started = time.process_time()
     simulation = Simulation(assembly, cluster, None, inputs=year.digests)
     reader = Reader(address, STREAM)
     try:
         resumption.resume(simulation, reader)
     finally:
         reader.close()
-    return time.perf_counter() - started
+    return time.process_time() - started

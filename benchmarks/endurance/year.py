@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from statistics import mean
 
 import psycopg
 from psycopg import sql
 
-from benchmarks.endurance import samples
+from benchmarks.endurance import reference, samples
 from benchmarks.endurance.load import DAY, Year
 from benchmarks.endurance.samples import STREAM, Sample
 from eventsched.eventlog.postgres.housekeeping import thin
@@ -20,6 +21,9 @@ from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.simulation.resumption import new_or_resumed
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
+
+_PART = DAY // 24
+"""A part of a day, after which the reference work is timed."""
 
 
 def run(
@@ -53,11 +57,15 @@ def _set_partition_size(address: str, year: Year) -> None:
 
 
 def _day(simulation: Simulation, address: str, year: Year, day: int, process: int) -> Sample:
-    attempts, used = simulation.counters.attempts, time.process_time()
-    began = time.perf_counter()
-    simulation.run(day * DAY)
-    used = time.process_time() - used
+    attempts, began = simulation.counters.attempts, time.perf_counter()
+    used, speeds = 0.0, []
+    for end in range((day - 1) * DAY + _PART, day * DAY + 1, _PART):
+        before = time.process_time()
+        simulation.run(end)
+        used += time.process_time() - before
+        speeds.append(reference.cpu_ms())
     attempts = simulation.counters.attempts - attempts
+    restart_ms, restart_reference_ms = samples.restart_ms(address, year)
     return Sample(
         day=day,
         attempts=attempts,
@@ -65,7 +73,9 @@ def _day(simulation: Simulation, address: str, year: Year, day: int, process: in
         rss_mb=round(samples.resident_mb(), 1),
         snapshot_kb=round(samples.snapshot_kb(simulation), 1),
         database_mb=round(samples.database_mb(address), 1),
-        restart_ms=round(samples.restart_ms(address, year), 1),
+        restart_ms=round(restart_ms, 1),
+        reference_ms=round(mean(speeds), 4),
+        restart_reference_ms=round(restart_reference_ms, 4),
         process=process,
         ended_at=time.time(),
         seconds=round(time.perf_counter() - began, 2),

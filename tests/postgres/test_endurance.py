@@ -7,7 +7,7 @@ import msgspec
 import psycopg
 import pytest
 
-from benchmarks.endurance import chart, samples, verdict, year
+from benchmarks.endurance import chart, reference, samples, verdict, year
 from benchmarks.endurance.load import Year
 from benchmarks.endurance.samples import STREAM, Sample
 from eventsched.cli.main import main
@@ -77,7 +77,8 @@ def test_records_go_after_their_retention(
 def sample(day: int, **values: float) -> Sample:
     fields = {
         "attempts": 1, "cpu_ms": 1.0, "rss_mb": 100.0, "snapshot_kb": 10.0, "database_mb": 5.0,
-        "restart_ms": 50.0, "process": 1, "ended_at": 0.0, "seconds": 1.0,
+        "restart_ms": 50.0, "reference_ms": 0.5,
+        "restart_reference_ms": 0.5, "process": 1, "ended_at": 0.0, "seconds": 1.0,
     }  # fmt: skip
     return msgspec.convert({**fields, **values, "day": day}, Sample)
 
@@ -95,4 +96,21 @@ def test_the_verdict_compares_the_second_week_with_the_last() -> None:
     )  # fmt: skip
     assert {name for name, each in compared.items() if not each.is_level} == {"database_mb"}
     assert "| database, MB | 11.00 | 25.00 | 2.27 | no |" in verdict.table(taken)
+    assert verdict.table(taken).endswith("| CPU of the reference work, ms | 0.50 | 0.50 | 1.00 | |")
     assert chart.svg(taken, "a < b").count("<rect") == 1 + len(verdict.SERIES)
+
+
+def test_a_slower_machine_does_not_change_the_verdict() -> None:
+    """Times are in terms of the reference work, which takes longer, too."""
+    slow = {"cpu_ms": 3.0, "restart_ms": 150.0, "reference_ms": 1.5, "restart_reference_ms": 1.5}
+    taken = [sample(day, **(slow if day > 20 else {})) for day in range(1, 29)]
+    assert {each.name: each.ratio for each in verdict.comparisons(taken)} == dict.fromkeys(
+        verdict.SERIES, 1.0
+    )
+    slower = [sample(day, **(slow | {"cpu_ms": 4.0} if day > 20 else {})) for day in range(1, 29)]
+    assert [each.name for each in verdict.comparisons(slower) if not each.is_level] == ["cpu"]
+
+
+def test_the_reference_work_is_always_the_same() -> None:
+    assert [reference.work(number) for number in (0, 1, 0)] == [10_060, 9_713, 10_060]
+    assert reference.cpu_ms() > 0

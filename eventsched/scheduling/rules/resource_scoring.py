@@ -62,7 +62,7 @@ class ShapeCache(Generic[T]):
     specs and by the bytes of their keys, because a spec may be large."""
 
     def __init__(
-        self, compute: Callable[[Pod], T], limit: int = 4096, limit_bytes: int = 32 * 2**20
+        self, compute: Callable[[Pod], T], limit: int = 512, limit_bytes: int = 32 * 2**20
     ) -> None:
         self._compute = compute
         self._limit, self._limit_bytes = limit, limit_bytes

@@ -94,6 +94,13 @@ def test_host_ports_of_many_pods_are_counted_apart() -> None:
     assert kept(engine)["host ports"] == 0
 
 
+def test_what_is_worked_out_for_specs_is_bounded_by_their_number() -> None:
+    shapes = ShapeCache(lambda pod: pod.name)
+    for number in range(600):
+        shapes(make_pod(spec={"node_selector": {"on": f"{number}"}}))
+    assert len(shapes._known) == 600 - 512
+
+
 def test_what_is_worked_out_for_long_pods_is_bounded_by_bytes() -> None:
     found: list[str] = []
 
