@@ -131,7 +131,10 @@ def test_records_of_two_pods_in_turn(database: str, connection: Any) -> None:
         records.PodBound(uid="b", node="n1", attempt=1),
         records.PodBound(uid="a", node="n1", attempt=1),
     ]  # fmt: skip
-    append(database, [StoredRecord.of(LogEntry(at, 8, at, each)) for at, each in enumerate(told)])
+    append(
+        database,
+        [StoredRecord.of(LogEntry(at, at, min(at, 8), each)) for at, each in enumerate(told)],
+    )
     assert connection.execute(
         "SELECT name, state, node, ctid::text FROM eventsched_log.pod_now ORDER BY name"
     ).fetchall() == [("a", "bound", "n1", "(0,1)"), ("b", "bound", "n1", "(0,2)")]
@@ -151,7 +154,9 @@ def test_two_lives_in_one_batch(database: str, connection: Any) -> None:
         active("a"), scheduled("a"), records.PodDeleted(uid="a"), *added(pod), active("a"),
     ]  # fmt: skip
     second = [records.PodDeleted(uid="a"), *added(pod), records.PodDeleted(uid="a")]
-    told = [StoredRecord.of(LogEntry(at, 1, at, each)) for at, each in enumerate([*first, *second])]
+    told = [
+        StoredRecord.of(LogEntry(at, at, at, each)) for at, each in enumerate([*first, *second])
+    ]
     append(database, told[: len(first)])
     assert connection.execute(_LIVES).fetchall() == [(2, 6, "active")]
     append(database, told[len(first) :])
