@@ -33,7 +33,8 @@ def positions(database: str) -> list[int]:
 
 
 def test_the_newest_three_are_kept(database: str) -> None:
-    """A reader finds one after the other; those that the chain does not know are passed over."""
+    """And the first one, as there is no other one near it. A reader finds one after the other;
+    those that the chain does not know are passed over."""
     with closing(Session(database)) as session, closing(Tail(database, "s")) as tail:
         term, head, _ = session.acquire("s", "me")
         for number in range(5):
@@ -44,7 +45,7 @@ def test_the_newest_three_are_kept(database: str) -> None:
                 head.next, head.hash if number != 3 else bytes(32), "d", "v", b"b"
             )
             session.store_snapshot(term, made)
-        assert positions(database) == [3, 4, 5]
+        assert positions(database) == [1, 3, 4, 5]
         assert head == Head(5, head.hash)
         newest = tail.snapshot()
         assert newest is not None
@@ -52,9 +53,12 @@ def test_the_newest_three_are_kept(database: str) -> None:
         older = tail.snapshot(newest.position)
         assert older is not None
         assert older.position == 3
-        assert tail.snapshot(older.position) is None
+        oldest = tail.snapshot(older.position)
+        assert oldest is not None
+        assert oldest.position == 1
+        assert tail.snapshot(oldest.position) is None
         session.store_snapshot(term, StoredSnapshot(4, head.hash, "d", "v", b"b"))
-        assert positions(database) == [3, 4], "history was lost: the later ones are not of it"
+        assert positions(database) == [1, 3, 4], "history was lost: the later ones are not of it"
 
 
 def test_older_ones_are_kept_for_each_25_000_positions(database: str) -> None:
