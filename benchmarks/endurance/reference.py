@@ -1,4 +1,4 @@
-"""A fixed piece of work. Its CPU time, taken beside what is measured, tells how fast the machine is
+"""A fixed piece of work. Its CPU time, taken beside what is measured, shows how fast the machine is
 at that moment: other programs share its caches and its clock."""
 
 import time
