@@ -13,6 +13,7 @@ setup(
     package_dir={_MIGRATIONS: "migrations"},
     package_data={
         "eventsched": ["py.typed"],
+        "eventsched.api": ["explain.schema.json"],
         "eventsched.history.verify": ["schema.json"],
         f"{_MIGRATIONS}.sql": ["*.sql"],
     },

@@ -51,12 +51,13 @@ class LeaderHarness:
         before: "LeaderHarness | None" = None,
         timeline: str = "t1",
         followed_stream: FollowedStream | None = None,
+        opening: StreamStarted = OPENING,
         **limits: Any,
     ) -> None:
         self.batches: list[SealedBatch] = list(before.batches) if before else []
         self.reports: list[Request] = []
         followed_stream = followed_stream or new_followed_stream()
-        self.leader = Leader(followed_stream, OPENING, Limits(**limits))
+        self.leader = Leader(followed_stream, opening, Limits(**limits))
         assert self.leader.start() == [Acquire(followed_stream.head)]
         epoch = 2 if before else 1
         self.term = Term("main", epoch, bytes([epoch]) * 16)

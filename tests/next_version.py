@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.behaviours import Behaviour
 from eventsched.eventlog.schema import migrations
 from tests.databases import ROOT
 
 VERSION = "99.0.0"
 KIND = "PodNoted"
-BEHAVIOUR = max(CURRENT) + 1
+BEHAVIOUR = max(Behaviour) + 1
 OURS = migrations.newest()
 PRE, POST = (f"{int(OURS) + step:04d}" for step in (1, 2))
 

@@ -55,6 +55,10 @@ def configured(
     for sampling in assembly.samplings:
         prometheus_samples.package_of(sampling.source)
     settings = settings_of(options, assembly, source)
+    if settings.shadow.enabled:
+        raise InputError(
+            f"{source}: shadow.enabled", "an extender cannot be a shadow", "use eventsched run"
+        )
     deadlines.seconds = process_settings.seconds(settings.plugin_deadline)
     return beside(assembly), settings
 

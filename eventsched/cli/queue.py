@@ -55,12 +55,14 @@ def run(options: argparse.Namespace) -> int:
     with opened_log(options) as opened:
         folded = opened.state(options.at)
         stream = opened.log.stream
-        pods = waiting_pods(folded.state, _assembly(folded, stream, options.plugin).profiles)
+        pods = waiting_pods(
+            folded.state, assembly_in_force(folded, stream, options.plugin).profiles
+        )
         shown = [each for each in pods if options.queue in (None, each.place)]
         now = folded.state.now
         if options.at is None and not is_virtual(now):
             now = max(now, time.time_ns() // 1_000)
-        guesses = _estimates(opened, folded.position, now, shown)
+        guesses = wait_estimates(opened, folded.position, now, shown)
     if options.output == "json":
         _print_json(folded, stream, now, shown, guesses)
         return 0
@@ -69,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _estimates(
+def wait_estimates(
     opened: OpenLog, position: int, now: int, pods: Sequence[WaitingPod]
 ) -> dict[str, WaitEstimate]:
     """How much longer the pods in the queues will wait, by uid: from the rows of a database, or
@@ -106,8 +108,9 @@ def _print_json(
     print(json.dumps(document, ensure_ascii=False))
 
 
-def _assembly(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly:
-    """The configuration in force, which sorts the queue."""
+def assembly_in_force(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly:
+    """The configuration in force, which sorts the queue. Raises InputError before the first
+    record."""
     if folded.opening is None:
         raise InputError(f"stream {stream}", "has not begun at that position", "name a later one")
     if folded.opening.inputs.get(OWN):  # its pods are in the order in which they came

@@ -16,10 +16,18 @@ from eventsched.process import prometheus_samples
 from eventsched.process import settings as process_settings
 from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.sections.detail_settings import unknown_profiles
+from eventsched.process.sections.shadow_settings import (
+    KUBE_SCHEDULER,
+    ShadowSettings,
+    name_problems,
+)
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import Assembly, assemble, registry
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.scheduling.config.extenders import problems as unusable
+
+SHADOW_STREAM = "shadow"
+"""A shadow's stream by default: it cannot continue a scheduler's."""
 
 
 def add_to(commands: Any) -> None:
@@ -32,6 +40,17 @@ def add_to(commands: Any) -> None:
     )
     process = add_options(parser)
     process.add_argument("--bind-address", metavar="ADDRESS", help="default: 127.0.0.1")
+    shadow = parser.add_argument_group("a shadow")
+    shadow.add_argument(
+        "--shadow",
+        action="store_true",
+        help="bind nothing: decide for the pods of another scheduler, and compare (docs/shadow.md)",
+    )
+    shadow.add_argument(
+        "--follow", action="append", metavar="NAME",
+        help="with --shadow: a schedulerName to decide for; may be repeated (default: "
+        f"{KUBE_SCHEDULER})",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
@@ -102,7 +121,7 @@ def _configured(
         raise problem.within(source)
     for sampling in assembly.samplings:
         prometheus_samples.package_of(sampling.source)
-    settings = settings_of(options, assembly, source)
+    settings = with_shadow(options, settings_of(options, assembly, source))
     deadlines.seconds = process_settings.seconds(settings.plugin_deadline)
     return assembly, settings
 
@@ -175,6 +194,22 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
             context=options.context,
             kubeconfig=_kubeconfig(options, settings, assembly),
         ),
+    )
+
+
+def with_shadow(options: argparse.Namespace, settings: Settings) -> Settings:
+    """The settings with the options of a shadow. Raises InputError."""
+    enabled = options.shadow or settings.shadow.enabled
+    if options.follow and not enabled:
+        raise InputError("--follow", "is for a shadow", "add --shadow")
+    schedulers = tuple(options.follow or settings.shadow.schedulers)
+    for problem in name_problems(schedulers):
+        raise InputError("--follow", problem.problem, problem.remedy)
+    is_default = options.stream is None and settings.stream == Settings().stream
+    return msgspec.structs.replace(
+        settings,
+        shadow=ShadowSettings(enabled=enabled, schedulers=schedulers),
+        stream=SHADOW_STREAM if enabled and is_default else settings.stream,
     )
 
 

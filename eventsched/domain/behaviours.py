@@ -63,9 +63,23 @@ class Behaviour(IntEnum):
     requests it, so ``NodeView.offered`` no longer has it, and the next resource gets the column.
     Without it: a resource that a node has offered keeps its column."""
 
+    SHADOWS = 10
+    """The stream is a shadow's: what another scheduler does with a pod is compared with the
+    decision for it (``PlacementCompared``), and no decision has an effect. A mode: see ``MODES``.
+    """
 
-CURRENT: tuple[int, ...] = tuple(Behaviour)
+    @property
+    def is_mode(self) -> bool:
+        """Whether the number is one of ``MODES``."""
+        return self.name == "SHADOWS"
+
+
+CURRENT: tuple[int, ...] = tuple(each for each in Behaviour if not each.is_mode)
 """The behaviours of this version, in force in new streams without a database."""
+
+MODES = frozenset(each for each in Behaviour if each.is_mode)
+"""Numbers that stand for a mode of a stream: set by its first record or never. They need no
+migration, because a version that does not know the mode must not touch the stream."""
 
 SWITCHED_ON_BY: dict[Behaviour, str] = {}
 """The migration of step POST from which on a behaviour is in force, for those after the ninth. If a
@@ -80,6 +94,6 @@ def allowed(schema: str) -> tuple[int, ...]:
 def require_known(flags: Iterable[int], source: str) -> None:
     """Raises NewerLogError for flags of a newer version, whose behaviour this version does not
     have."""
-    unknown = sorted(set(flags) - set(CURRENT))
+    unknown = sorted(set(flags) - set(CURRENT) - MODES)
     if unknown:
         raise NewerLogError(source, f"its flags {', '.join(map(str, unknown))}")

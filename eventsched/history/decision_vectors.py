@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from eventsched.domain.records.verdicts import (
     STORED_PASSES,
     Detail,
     ScoreColumn,
+    Vector,
     normalized,
 )
 
@@ -73,7 +75,8 @@ class DecisionVectors:
             msgspec.structs.replace(column, parameters=parameters)
             for column, parameters in zip(columns, decided.parameters, strict=True)
         ]
-        self._raws, self._normalized = [], []
+        self._raws: list[Vector] = []
+        self._normalized: list[Any] = []
         self._totals: NDArray[np.int64] = np.zeros(len(self.codes), dtype=np.int64)
         for place, column in enumerate(self._columns):
             raw = detail.scores[place]
@@ -84,6 +87,16 @@ class DecisionVectors:
             self._normalized.append(values)
             self._totals += values * column.weight
         self._feasible = self._totals[self.codes == STORED_PASSES]
+
+    @property
+    def scores(self) -> list[tuple[ScoreColumn, Vector, Vector]]:
+        """Each score column with its raw and its normalised values, by row."""
+        return list(zip(self._columns, self._raws, self._normalized, strict=True))
+
+    @property
+    def totals(self) -> NDArray[np.int64]:
+        """The weighted sum, by row; without meaning for rows that are not feasible."""
+        return self._totals
 
     @property
     def best(self) -> int:

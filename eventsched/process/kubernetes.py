@@ -1,9 +1,13 @@
-"""The ports of a live scheduler implemented for Kubernetes: ``Kube`` and ``LeaseElection``."""
+"""The ports of a live scheduler implemented for Kubernetes: ``Kube`` and ``LeaseElection``, and
+``WatchedKube`` for a shadow, which only reads.
+"""
 
 import asyncio
+import socket
+import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -11,7 +15,7 @@ from eventsched.cluster.extenders.client import Extenders
 from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.http.api import ApiClient, UnansweredError, WatchRefusedError
-from eventsched.cluster.kube.http.refusals import explained
+from eventsched.cluster.kube.http.refusals import Refusals, explained
 from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant
 from eventsched.cluster.kube.watch.cluster_store import ClusterStore
@@ -28,7 +32,9 @@ from eventsched.cluster.messages import (
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import UnavailableError
 from eventsched.process.extender_clients import bound, keeps
-from eventsched.runtime.live.ports import Subscriber
+from eventsched.process.service_plan import ServiceOptions, kept_annotations
+from eventsched.process.settings import seconds
+from eventsched.runtime.live.ports import Election, NoElection, Subscriber
 from eventsched.scheduling.config.sections import ExtenderSection, LeaderElection
 
 _RETRY_AFTER = 2.0
@@ -45,24 +51,22 @@ class Reconfigured(NamedTuple):
     extenders: Extenders
 
 
-class Kube:
-    """The Cluster port over one connection."""
+class WatchedKube:
+    """The Cluster port of a shadow, over one connection: it lists, watches and asks extenders.
+    ``refusals`` are the API server's, of requests other than those."""
 
     def __init__(
         self,
         api: ApiClient,
         *,
-        host: str,
-        concurrency: int,
         extenders: Sequence[ExtenderSection] = (),
         source: str = "configuration",
         reads: Collection[str] = (),
         annotations: KeptAnnotations | None = None,
     ) -> None:
-        """``host`` names this process in Events. ``source`` is where the extenders are configured.
-        ``reads`` are the optional resources that the plugins read. ``annotations`` selects the
-        annotations to keep; None keeps all. Raises InputError for an extender whose configuration
-        can never work."""
+        """``source`` is where the extenders are configured. ``reads`` are the optional resources
+        that the plugins read. ``annotations`` selects the annotations to keep; None keeps all.
+        Raises InputError for an extender whose configuration can never work."""
         self.api = api
         self._listed = asyncio.Event()
         self._replaced = asyncio.Event()
@@ -70,9 +74,7 @@ class Kube:
         self._kept = _kept(extenders, reads, annotations)
         self.store = self._new_store(self._kept)
         self.extenders = Extenders(extenders, self.store, source)
-        self.calls = RequestDispatcher(
-            api, host=host, concurrency=concurrency, decoders=self.store.decoders
-        )
+        self.refusals = Refusals(time.monotonic)
 
     async def start(self) -> None:
         """Starts to list and watch, and returns once all lists are complete. Raises InputError if
@@ -144,11 +146,14 @@ class Kube:
         self._kept = _kept(extenders, reads, annotations)
         self.store, self.extenders = prepared
         if before.store is not self.store:
-            self.calls.decode_with(self.store.decoders)
+            self._store_replaced()
             self._replaced.set()
         closing = asyncio.create_task(self.drop(before))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
+
+    def _store_replaced(self) -> None:
+        """Objects are decoded otherwise from here on."""
 
     async def listed(self) -> None:
         """See the port."""
@@ -177,6 +182,30 @@ class Kube:
     async def carry_out(
         self, request: PodRequest | WriteEvent | WriteObject | CallExtender
     ) -> ClusterAnswer:
+        """Asks an extender. Raises TypeError for any other request, which would be a defect."""
+        if not isinstance(request, CallExtender):
+            raise TypeError(f"a shadow makes no {type(request).__name__}")
+        return await self.extenders.call(request)
+
+
+class Kube(WatchedKube):
+    """The Cluster port over one connection."""
+
+    def __init__(self, api: ApiClient, *, host: str, concurrency: int, **watched: Any) -> None:
+        """``host`` names this process in Events; at most ``concurrency`` requests are under way.
+        ``watched`` are the other arguments of WatchedKube."""
+        super().__init__(api, **watched)
+        self.calls = RequestDispatcher(
+            api, host=host, concurrency=concurrency, decoders=self.store.decoders
+        )
+        self.refusals = self.calls.refusals
+
+    def _store_replaced(self) -> None:
+        self.calls.decode_with(self.store.decoders)
+
+    async def carry_out(
+        self, request: PodRequest | WriteEvent | WriteObject | CallExtender
+    ) -> ClusterAnswer:
         """See the port."""
         if isinstance(request, CallExtender):
             return await self.extenders.call(request)
@@ -200,7 +229,7 @@ def _kept(
 class LeaseElection:
     """The Election port over a Lease: a new candidate for each term."""
 
-    def __init__(self, kube: Kube, section: LeaderElection, identity: str) -> None:
+    def __init__(self, kube: WatchedKube, section: LeaderElection, identity: str) -> None:
         """Raises InputError if the durations of the section contradict each other."""
         self._kube, self._section, self._identity = kube, section, identity
         self._timing = Timing.of(section)
@@ -229,7 +258,7 @@ class LeaseElection:
                 name=self._section.resource_name,
                 identity=self._identity,
                 timing=self._timing,
-                refusals=self._kube.calls.refusals,
+                refusals=self._kube.refusals,
             )
             self._candidate.start(competes=False)
         return self._candidate
@@ -252,18 +281,54 @@ class LeaseElection:
             await candidate.release()
 
 
-async def reached(kubeconfig: Path | None, context: str | None, timeout: float) -> ApiClient:
-    """Connects to the API server, and retries while it is down. Raises InputError for a problem
-    that waiting cannot fix."""
+async def reached(
+    kubeconfig: Path | None, context: str | None, timeout: float, *, reads_only: bool = False
+) -> ApiClient:
+    """Connects to the API server, and retries while it is down. With ``reads_only`` the client has
+    no way to write. Raises InputError for a problem that waiting cannot fix."""
     logged = ""
     while True:
         try:
-            return await connect(kubeconfig, context, timeout=timeout)
+            return await connect(kubeconfig, context, timeout=timeout, reads_only=reads_only)
         except UnavailableError as problem:
             if str(problem) != logged:
                 logger.warning("the API server is waited for", reason=str(problem))
             logged = str(problem)
         await asyncio.sleep(_RETRY_AFTER)
+
+
+async def connected(job: ServiceOptions) -> ApiClient:
+    """Connects, and waits while the API server is down. Raises InputError for a problem that
+    waiting cannot fix."""
+    client = job.settings.client
+    return await reached(
+        job.kubeconfig, client.context or None, seconds(client.timeout), reads_only=job.shadows
+    )
+
+
+def kube_of(job: ServiceOptions, api: ApiClient) -> WatchedKube:
+    """The cluster, which is not listed yet. Raises InputError for an extender that cannot work."""
+    configuration = job.assembly.configuration
+    annotations = KeptAnnotations(kept_annotations(job))
+    if job.shadows:
+        return WatchedKube(
+            api, extenders=configuration.extenders, reads=job.assembly.optional_types,
+            annotations=annotations,
+        )  # fmt: skip
+    return Kube(
+        api, host=socket.gethostname(), concurrency=job.settings.client.concurrency,
+        extenders=configuration.extenders, reads=job.assembly.optional_types,
+        annotations=annotations,
+    )  # fmt: skip
+
+
+def election_of(job: ServiceOptions, kube: WatchedKube, identity: str) -> Election:
+    """The election. A shadow has no Lease, which would be a write: the log lets only one process
+    write."""
+    section = job.assembly.configuration.leader_election
+    if job.shadows or not section.leader_elect:
+        return NoElection()
+    return LeaseElection(kube, section, identity)
 
 
 def report(level: str, event: str, **fields: object) -> None:

@@ -9,6 +9,7 @@ outcome is a log line, a metric and an Event.
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
@@ -16,10 +17,11 @@ from typing import Literal, NamedTuple, Protocol
 import structlog
 
 from eventsched.cluster.files import read_text
+from eventsched.cluster.kube.calls.process_events import ProcessEvents
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.process import service_plan
-from eventsched.process.kubernetes import Kube, Reconfigured
+from eventsched.process.kubernetes import Reconfigured, WatchedKube
 from eventsched.process.reload_check import needing_restart, needs_term
 from eventsched.process.service_plan import ServiceOptions, kept_annotations
 from eventsched.process_log import output
@@ -46,14 +48,32 @@ class Announcer(Protocol):
         """Creates an Event. What cannot be written is only logged."""
 
 
+class NoAnnouncer:
+    """Writes no Events, for a shadow. Log lines and metrics say the same."""
+
+    async def announce(self, type_: Literal["Normal", "Warning"], reason: str, note: str) -> None:
+        """Does nothing."""
+
+
 class ReloadTarget(NamedTuple):
     """What a reload works on. ``plan_of`` makes the plan of a configuration; ``taken_up`` is called
     when one is in force."""
 
-    kube: Kube
+    kube: WatchedKube
     replica: Replica
     plan_of: Callable[[ServiceOptions], ReplicaPlan]
     taken_up: Callable[[ServiceOptions], None]
+
+
+def announcer_of(job: ServiceOptions, kube: WatchedKube) -> Announcer:
+    """The writer of Events about the process."""
+    if job.shadows:
+        return NoAnnouncer()
+    section = job.assembly.configuration.leader_election
+    lease = (section.resource_namespace, section.resource_name)
+    return ProcessEvents(
+        kube.api, kube.refusals, socket.gethostname(), lease if section.leader_elect else None
+    )
 
 
 class _RefusedError(Exception):

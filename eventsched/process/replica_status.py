@@ -13,7 +13,7 @@ from typing import NamedTuple
 from eventsched.cluster.kube.watch.resource_store import UndecodableObject
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.process.kubernetes import Kube
+from eventsched.process.kubernetes import WatchedKube
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
@@ -45,7 +45,7 @@ class LiveStatus:
         self.lease = lease
         self.waiting = "it has just started"
         """What the start waits for, "" once it is over."""
-        self.kube: Kube | None = None
+        self.kube: WatchedKube | None = None
         self.replica: Replica | None = None
 
     # --- probes ---------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class LiveStatus:
         return {
             "start": self.waiting,
             "watches": self._watch_trouble(),
-            "rights": _some(self.kube.calls.refusals.forbidden) if self.kube is not None else "",
+            "rights": _some(self.kube.refusals.forbidden) if self.kube is not None else "",
             "database": self._database_trouble(),
             "term": self._term_trouble(),
         }

@@ -8,7 +8,6 @@ ends the process.
 
 import asyncio
 import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -20,7 +19,6 @@ import msgspec
 import structlog
 
 from eventsched import __version__, signals
-from eventsched.cluster.kube.calls.process_events import ProcessEvents
 from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.cluster.kube.lease.election import own_identity
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
@@ -29,9 +27,9 @@ from eventsched.eventlog.address_file import last_read
 from eventsched.eventlog.addresses import shown
 from eventsched.process.exit_codes import STOPPED
 from eventsched.process.extender_server_requests import Inquiries
-from eventsched.process.kubernetes import Kube, LeaseElection, reached
+from eventsched.process.kubernetes import WatchedKube, connected, election_of, kube_of
 from eventsched.process.prometheus_samples import Prometheus
-from eventsched.process.reloading import Reloader, ReloadTarget
+from eventsched.process.reloading import Reloader, ReloadTarget, announcer_of
 from eventsched.process.replica_status import LiveStatus
 from eventsched.process.service_plan import (
     PublishedCheckpoints,
@@ -48,7 +46,7 @@ from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.live.clock import Clock
 from eventsched.runtime.live.driver import Driver
-from eventsched.runtime.live.ports import Election, NoElection
+from eventsched.runtime.live.ports import Election
 from eventsched.runtime.live.replica import Replica
 from eventsched.runtime.live.replica_plan import ReplicaPlan
 from eventsched.runtime.live.request_source import StimulusReceiver
@@ -59,6 +57,8 @@ from eventsched.web.http import descriptors, https_server
 from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
 from eventsched.web.reload_metrics import ReloadMetrics
+
+NO_REVIEWS = "a shadow sends no reviews to the API server; set serving.authorization: off"
 
 logger = structlog.get_logger()
 
@@ -152,7 +152,7 @@ class _Process:
         self._start_clock = StartClock()
         self._main: asyncio.Task[Any] | None = None
         election = job.assembly.configuration.leader_election
-        lease = election.resource_name if election.leader_elect else ""
+        lease = election.resource_name if election.leader_elect and not job.shadows else ""
         self._status = LiveStatus(lease)
         self._metrics = Metrics()
         self._api: ApiClient | None = None
@@ -299,30 +299,22 @@ class _Process:
         """Sends a token or access review over the scheduler's own connection."""
         if self._api is None:
             raise ConnectionError("the API server is not reached yet")
+        if self._job.shadows:
+            raise ConnectionError(NO_REVIEWS)
         answer = await self._api.call("POST", path, body=body, patience=0)
         return answer.status, answer.body
 
-    async def _reach(self, running: AsyncExitStack, identity: str) -> tuple[Kube, Election]:
+    async def _reach(self, running: AsyncExitStack, identity: str) -> tuple[WatchedKube, Election]:
         """Connects to the API server. Nothing is listed yet, but the lease is observed already:
         after a crash the old leader's lease then expires while this process starts."""
-        client = self._job.settings.client
         self._status.waiting = "the API server is not reached yet"
-        self._api = await reached(
-            self._job.kubeconfig, client.context or None, seconds(client.timeout)
-        )
+        self._api = await connected(self._job)
         self._start_clock.note("connected")
         running.push_async_callback(self._api.close)
-        kube = Kube(
-            self._api,
-            host=socket.gethostname(),
-            concurrency=client.concurrency,
-            extenders=self._job.assembly.configuration.extenders,
-            reads=self._job.assembly.optional_types,
-            annotations=KeptAnnotations(kept_annotations(self._job)),
-        )
+        kube = kube_of(self._job, self._api)
         running.push_async_callback(kube.close)
         self._status.kube = kube
-        election = self._election(kube, identity)
+        election = election_of(self._job, kube, identity)
         running.push_async_callback(election.release)
         election.watch_leader()
         self._status.waiting = "the cluster's objects are being listed"
@@ -333,21 +325,13 @@ class _Process:
         job = self._job
         if job.files is None:
             return None
-        section = job.assembly.configuration.leader_election
-        lease = (section.resource_namespace, section.resource_name)
-        events = ProcessEvents(
-            target.kube.api,
-            target.kube.calls.refusals,
-            socket.gethostname(),
-            lease if section.leader_elect else None,
-        )
         metrics = ReloadMetrics(self._metrics.registry, time.time())
-        reloader = Reloader(job, target, metrics, events)
+        reloader = Reloader(job, target, metrics, announcer_of(job, target.kube))
         if not job.settings.database.data_dir:  # an embedded database ends with its terminal
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.ask)
         return reloader
 
-    async def _watch(self, kube: Kube, reloader: Reloader | None) -> None:
+    async def _watch(self, kube: WatchedKube, reloader: Reloader | None) -> None:
         """Lists and watches the cluster and the configuration file for as long as this process
         lives. Raises InputError if the server refuses a list. Any other exception that ends a watch
         is a defect."""
@@ -366,10 +350,6 @@ class _Process:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _election(self, kube: Kube, identity: str) -> Election:
-        section = self._job.assembly.configuration.leader_election
-        return LeaseElection(kube, section, identity) if section.leader_elect else NoElection()
 
 
 def extender_options(

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from eventsched import __version__
-from eventsched.domain.behaviours import CURRENT
+from eventsched.domain.behaviours import CURRENT, Behaviour
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import FORMAT, StreamStarted
-from eventsched.domain.records.stimuli import SERVES, WORK_BUDGET
+from eventsched.domain.records.stimuli import SERVES, SHADOWS, WORK_BUDGET
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.checkpoints import Signer
 from eventsched.process import settings as process_settings
@@ -67,6 +67,11 @@ class ServiceOptions(NamedTuple):
         return registry(self.plugins) if self.known is None else self.known
 
     @property
+    def shadows(self) -> bool:
+        """Whether the process follows another scheduler and binds nothing."""
+        return self.settings.shadow.enabled and not self.serves
+
+    @property
     def source(self) -> str:
         """The name of the configuration, for messages."""
         return str(self.files.config) if self.files is not None else "configuration"
@@ -113,11 +118,12 @@ def plan_of(
         inputs={
             "configuration": assembly.digest,
             **({SERVES: settings.extender.profile} if job.serves else {}),
+            **({SHADOWS: " ".join(settings.shadow.schedulers)} if job.shadows else {}),
             **({WORK_BUDGET: str(settings.work_budget)} if settings.work_budget else {}),
             **({ANNOTATIONS: " ".join(annotations)} if annotations else {}),
         },
         configuration=assembly.text,
-        flags=CURRENT,
+        flags=(*CURRENT, Behaviour.SHADOWS) if job.shadows else CURRENT,
         plugins=assembly.sources,
     )
     limits = Limits(

@@ -21,6 +21,7 @@ from eventsched.process.sections.detail_settings import (
     unknown_profiles,
 )
 from eventsched.process.sections.settings_part import SettingsPart, duration_problems, fields_of
+from eventsched.process.sections.shadow_settings import ShadowSettings
 from eventsched.scheduling.config.decoding import Report, refuse, salvaged
 from eventsched.scheduling.config.document import second_mapping
 from eventsched.scheduling.config.sections import Duration
@@ -214,6 +215,7 @@ class Settings(SettingsPart, frozen=True):
     logging: LoggingSettings = LoggingSettings()
     client: ClientSettings = ClientSettings()
     extender: ExtenderSettings = ExtenderSettings()
+    shadow: ShadowSettings = ShadowSettings()
     keep_annotations: tuple[str, ...] = ()
     """Annotations to keep besides those that plugins declare: names, or prefixes that end with
     ``/`` or ``*``."""

@@ -14,13 +14,13 @@ from eventsched.domain.objects.registry import TYPES, ClusterObject
 from eventsched.domain.records import MoveCause, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
-from eventsched.domain.state.reservations import Reservation
-from eventsched.domain.state.scheduler_state import PodState, SchedulerState
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
 from eventsched.scheduling.deadline_overruns import DeadlineOverruns
 from eventsched.scheduling.extender_server import ExtenderServer
+from eventsched.scheduling.followed_placements import FollowedPlacements
 from eventsched.scheduling.framework import ClusterEvent, Status
 from eventsched.scheduling.framework.call_guard import OverrunError
 from eventsched.scheduling.framework.extender import Extender, binder
@@ -59,6 +59,7 @@ class Engine:
         self._scheduling_queue = SchedulingQueue(self._step, backoff or Backoff())
         self._memory_writer = MemoryWriter(self._step, self._scheduling_queue)
         self._binding = Binding(self._step, self._scheduling_queue, self._memory_writer)
+        self._followed = FollowedPlacements(self._step, self._classes, self._binding)
         self._overruns = DeadlineOverruns(self._step)
         self._extender_server = ExtenderServer(self._step, self._classes, self._memory_writer)
         self.scheduling_cycle = SchedulingCycle(
@@ -142,7 +143,7 @@ class Engine:
     def judge(self, pod: Pod) -> Judgement:
         """The current verdict of every node for a pod; nothing is placed or logged. Raises
         PluginError, and KeyError if no profile has the pod's schedulerName."""
-        profile = self._step.profiles[pod.scheduler_name]
+        profile = self._profile(pod)
         preemptions = self.state.preemptions
         known = pod.uid in self.state.pods
         return judge(
@@ -154,8 +155,14 @@ class Engine:
     def gate(self, pod: Pod) -> Status | None:
         """The status of the PreEnqueue plugin that keeps a pod out of the active queue, if any.
         Raises KeyError if no profile has the pod's schedulerName."""
-        gate = self._scheduling_queue.gate(self._step.profiles[pod.scheduler_name], pod)
+        gate = self._scheduling_queue.gate(self._profile(pod), pod)
         return None if gate is None else gate[1]
+
+    def _profile(self, pod: Pod) -> Profile:
+        profile = self._step.profile_for(pod.scheduler_name)
+        if profile is None:
+            raise KeyError(pod.scheduler_name)
+        return profile
 
     def apply(self, logged: LogEntry) -> None:
         """Applies a record from the log, for restart and replay."""
@@ -270,11 +277,13 @@ class Engine:
         old, was_bound = pod_state.pod, pod_state.bound
         nominated = self.state.preemptions.node(old.uid)
         reservation = self.state.reservations.get(updated.pod.uid)
-        before = self._excess(updated.pod.node_name)
+        before, chosen = self._excess(updated.pod.node_name), self._followed.chosen(pod_state)
         self._step.record(updated, at)
+        if chosen is not None and pod_state.bound:
+            self._followed.placed(pod_state, chosen)
         self._compare_room(updated.pod.node_name, before, old.uid)
         if reservation is not None and pod_state.bound:
-            self._reserved_pod_bound(pod_state, reservation)
+            self._binding.reserved_pod_bound(pod_state, reservation)
         if pod_state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD
             self._assigned_pod_changed(event, updated.pod, old)
@@ -292,29 +301,16 @@ class Engine:
         if event is not None:
             self._step.emit(event)
 
-    def _reserved_pod_bound(self, pod_state: PodState, reservation: Reservation) -> None:
-        """The cluster shows a reserved pod on a node before the outcome of our bind is known:
-        either our bind succeeded, or another scheduler was faster."""
-        if reservation.node == pod_state.pod.node_name and reservation.intended:
-            self._binding.bind_ended(
-                records.BindSucceeded(uid=pod_state.pod.uid, node=reservation.node)
-            )
-            return
-        self._binding.pod_gone(pod_state, reservation)
-        if reservation.node != pod_state.pod.node_name:
-            self._scheduling_queue.wake(
-                [ClusterEvent.ASSIGNED_POD_DELETE],
-                row=self.state.nodes.rows.get(reservation.node),
-                pod=pod_state.pod,
-            )
-
     def _pod_deleted(self, deleted: records.PodDeleted, at: int) -> None:
         pod_state = self.state.pods[deleted.uid]
         row = pod_state.row
         reservation = self.state.reservations.get(deleted.uid)
         nominated = self.state.preemptions.node(deleted.uid)
         remembering = self.state.memory_use.plugins_of(deleted.uid)
+        chosen = self._followed.chosen(pod_state)
         self._step.record(deleted, at)
+        if chosen is not None:
+            self._followed.deleted(deleted.uid, chosen)
         if nominated:
             self._scheduling_queue.nomination_ended(pod_state.pod, nominated)
         if reservation is not None:

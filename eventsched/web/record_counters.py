@@ -77,6 +77,7 @@ class RecordCounters:
             records.ExtenderReplied: self._extender_replied,
             records.SamplesTaken: self._samples_taken,
             records.TermBegan: self._term_began,
+            records.PlacementCompared: self._compared,
         }
 
     def count(self, logged: Iterable[LogEntry], now: int) -> None:
@@ -154,6 +155,14 @@ class RecordCounters:
         result = "values" if taken.values else "problem"
         self._series.samples(taken.source, result).inc()
 
+    def _compared(self, compared: records.PlacementCompared, at: int, now: int) -> None:
+        """A shadow's pod needs no further attempt."""
+        self._waiting.pop(compared.uid, None)
+        self._attempts.pop(compared.uid, None)
+        self._series.comparisons(compared.outcome.value).inc()
+        if not compared.feasible and compared.plugin:
+            self._series.refused_there(compared.plugin).inc()
+
 
 class _IncomingEntities(Collector):
     """Moves into queues under the name that kube-scheduler has from 1.37 on. Its entities are pods
@@ -188,6 +197,7 @@ class _Series:
         self._of_attempts()
         self._of_queues_and_preemption()
         self._of_extenders()
+        self._of_shadows()
         samples = self._counter(
             "eventsched_samples_total",
             "Questions for samples of a source, answered with values or not (problem).",
@@ -275,6 +285,21 @@ class _Series:
             *("extender", "verb"),
         )
         self.extender_duration = cache(duration.labels)
+
+    def _of_shadows(self) -> None:
+        comparisons = self._counter(
+            "eventsched_shadow_comparisons_total",
+            "Pods that another scheduler placed or that are gone, compared with what a shadow "
+            "decided.",
+            "outcome",
+        )
+        self.comparisons = cache(comparisons.labels)
+        refused = self._counter(
+            "eventsched_shadow_refused_nodes_total",
+            "Pods that another scheduler placed on a node that this plugin of a shadow refuses.",
+            "plugin",
+        )
+        self.refused_there = cache(refused.labels)
 
     def _counter(self, name: str, help_text: str, *labels: str) -> Counter:
         return Counter(name, help_text, labels, registry=self._registry)

@@ -401,6 +401,18 @@ EXAMPLES: list[AnyRecord] = [
         waits=True,
         problem="the pod is gone",
     ),
+    records.PlacementCompared(
+        uid="p1",
+        outcome=records.PlacementMatch.DIFFERENT,
+        node="n2",
+        chosen="n1",
+        attempt=3,
+        feasible=True,
+        plugin="NodeResourcesFit",
+        reasons=("Insufficient cpu",),
+        score=249,
+        chosen_score=250,
+    ),
 ]
 GOLDEN = Path(__file__).with_name("records-golden.jsonl").read_bytes().splitlines()
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import msgspec
 
 from eventsched.domain import behaviours
-from eventsched.domain.behaviours import CURRENT, Behaviour
+from eventsched.domain.behaviours import MODES, Behaviour
 from eventsched.domain.errors import NewerLogError
 from eventsched.domain.records import Stimulus, StreamStarted, TermBegan
 from eventsched.domain.records.log_entry import LogEntry
@@ -38,7 +38,7 @@ from .reloads import OTHER, engine_of
 from .world import World
 
 ADDRESS = "postgresql:///log"
-NEW = max(CURRENT) + 1
+NEW = max(Behaviour) + 1
 """The behaviour of the next version."""
 OURS = migrations.newest()
 PRE_REVISION, POST_REVISION = (f"{int(OURS) + step:04d}" for step in (1, 2))
@@ -56,7 +56,7 @@ class Version(NamedTuple):
     @property
     def flags(self) -> tuple[int, ...]:
         """Its behaviours."""
-        return tuple(self.behaviours)
+        return tuple(number for number in self.behaviours if number not in MODES)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -38,7 +38,7 @@ def kube(**watches: WatchProgress) -> Any:
     if "Pod" in stores:
         stores["Pod"].undecodable["uid"] = BAD
     store = SimpleNamespace(progress=watches, stores=stores, undecodable=iter([BAD]))
-    return SimpleNamespace(store=store, calls=SimpleNamespace(refusals=Refusals(lambda: NOW)))
+    return SimpleNamespace(store=store, refusals=Refusals(lambda: NOW))
 
 
 def live(silence: float = 1.0) -> WatchProgress:
@@ -111,7 +111,7 @@ def test_a_missing_right() -> None:
     assert status.kube is not None
     message = b'cannot create resource \\"pods/binding\\" in API group \\"\\"'
     refused = HttpAnswer(403, b'{"kind": "Status", "message": "%s"}' % message)
-    status.kube.calls.refusals.saw("create pods/binding", refused)
+    status.kube.refusals.saw("create pods/binding", refused)
     assert status.readiness == {
         **WELL,
         "rights": 'may not create pods/binding: cannot create resource "pods/binding" in API group '

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from eventsched.domain.detail_levels import DetailLevels
+from eventsched.domain.records import StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import Address
 from eventsched.eventlog.postgres.reader import Reader
@@ -91,12 +92,13 @@ class Scene:
         *,
         wins: bool = True,
         detail_levels: DetailLevels | None = None,
+        opening: StreamStarted = OPENING,
         **more: Any,
     ) -> None:
         self.cluster, self.ears, self.booth = LiveCluster(), Ears(), Booth(wins=wins)
         self.cluster.put(*nodes(3))
         plan = ReplicaPlan(
-            partial(_engine, detail_levels or DetailLevels()), OPENING, address, STREAM, "me",
+            partial(_engine, detail_levels or DetailLevels()), opening, address, STREAM, "me",
             Limits(records=16, snapshot_every=20), **more,
         )  # fmt: skip
         self.replica = Replica(plan, self.cluster, self.booth, self.ears, Clock().now)

@@ -306,6 +306,31 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
     }
 
 
+REFUSED_THERE = records.PlacementCompared(
+    uid="r", outcome=records.PlacementMatch.ONLY_THERE, node="n", attempt=1, plugin="NodePorts"
+)
+
+
+def test_what_a_shadow_compares() -> None:
+    """By outcome; and the plugins that refuse the other scheduler's node."""
+    same = records.PlacementCompared(
+        uid="p", outcome=records.PlacementMatch.SAME, node="n", chosen="n", attempt=1, feasible=True
+    )
+    metrics = Metrics()
+    metrics.records_committed(Story([(1.0, same), (2.0, REFUSED_THERE), (3.0, same)]).logged, 0)
+    found = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families(metrics)
+        for sample in family.samples
+        if sample.name.startswith("eventsched_shadow_") and sample.name.endswith("_total")
+    }
+    assert found == {
+        ("eventsched_shadow_comparisons_total", "same"): 2,
+        ("eventsched_shadow_comparisons_total", "only_there"): 1,
+        ("eventsched_shadow_refused_nodes_total", "NodePorts"): 1,
+    }
+
+
 def everything() -> Metrics:
     """Metrics with a series of every name."""
     metrics = Metrics()
@@ -319,6 +344,7 @@ def everything() -> Metrics:
         (2.0, records.SamplesTaken(source="s", values={"n1": 1.0})),
     ]
     pod.append((2.0, records.ExtenderReplied(number=1, uid="q", verb="filter")))
+    pod.append((2.0, REFUSED_THERE))
     metrics.records_committed(Story(pod).logged, 0)
     return metrics
 

@@ -2,10 +2,10 @@
 
 Start with ``record_catalogue``: a row for each kind, and the union of all. ``stimuli`` has the
 facts that come in, ``events`` the decisions, ``extender_records`` both kinds about extenders,
-``effects`` what is sent once a record is committed, ``verdicts`` the vectors that are stored beside
-a decision, ``record_codec`` the bytes. A new kind of record begins here; kinds are imported from
-this package, not from its modules. Every package may import this one; it imports only ``objects``
-and ``eventsched.domain``.
+``placement_comparison`` what a shadow finds, ``effects`` what is sent once a record is committed,
+``verdicts`` the vectors that are stored beside a decision, ``record_codec`` the bytes. A new kind
+of record begins here; kinds are imported from this package, not from its modules. Every package may
+import this one; it imports only ``objects`` and ``eventsched.domain``.
 """
 
 from eventsched.domain.records.effects import Bind as Bind
@@ -35,6 +35,8 @@ from eventsched.domain.records.extender_records import ExtenderAsked as Extender
 from eventsched.domain.records.extender_records import ExtenderInquired as ExtenderInquired
 from eventsched.domain.records.extender_records import ExtenderReplied as ExtenderReplied
 from eventsched.domain.records.extender_records import Victims as Victims
+from eventsched.domain.records.placement_comparison import PlacementCompared as PlacementCompared
+from eventsched.domain.records.placement_comparison import PlacementMatch as PlacementMatch
 from eventsched.domain.records.record import Event as Event
 from eventsched.domain.records.record import Record as Record
 from eventsched.domain.records.record import Stimulus as Stimulus

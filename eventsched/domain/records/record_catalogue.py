@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Literal
 
-from eventsched.domain.records import events, extender_records, stimuli
+from eventsched.domain.records import events, extender_records, placement_comparison, stimuli
 from eventsched.domain.records.record import Record, Stimulus
 
 AnyRecord = (
@@ -58,6 +58,7 @@ AnyRecord = (
     | events.MemoryChanged
     | extender_records.ExtenderAsked
     | extender_records.ExtenderReplied
+    | placement_comparison.PlacementCompared
 )
 
 Level = Literal["debug", "info", "warning"]
@@ -156,5 +157,6 @@ CATALOGUE = (
     RecordKind(events.MemoryChanged, "debug"),
     RecordKind(extender_records.ExtenderAsked, "debug", "uid", is_intent=True),
     RecordKind(extender_records.ExtenderReplied, "debug", "uid", has_metrics=True),
+    RecordKind(placement_comparison.PlacementCompared, "debug", "uid", has_metrics=True),
 )  # fmt: skip
 """One row for each kind, in the order of ``AnyRecord``."""

@@ -65,6 +65,16 @@ def serves(source: StreamStarted | TermBegan) -> str:
     return source.inputs.get(SERVES, "")
 
 
+SHADOWS = "shadows"
+"""The key in ``inputs`` of the schedulers that a shadow follows: schedulerNames with spaces
+between them."""
+
+
+def shadows(source: StreamStarted | TermBegan) -> tuple[str, ...]:
+    """The schedulerNames that a shadow follows; empty if the stream is not a shadow's."""
+    return tuple(source.inputs.get(SHADOWS, "").split())
+
+
 WORK_BUDGET = "workBudget"
 """The key in ``inputs`` of the most units of work that one attempt may take
 (scheduling/cycle/work_budget.py)."""

@@ -139,4 +139,5 @@ def _optional_parts(snapshot: StateSnapshot) -> list[Any]:
         snapshot.samples,
         topologies and {"topologies": topologies},
         reuses_rows and snapshot.free_rows and {"freeRows": snapshot.free_rows},
+        snapshot.shadows and {"shadows": snapshot.shadows},
     ]

@@ -15,7 +15,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.objects.registry import TYPES, NodeResourceTopology
 from eventsched.domain.records import Outcome, Record
 from eventsched.domain.records.record_catalogue import CATALOGUE
-from eventsched.domain.records.stimuli import in_force, serves, work_budget
+from eventsched.domain.records.stimuli import in_force, serves, shadows, work_budget
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict, VerdictCode
 from eventsched.domain.state.consultation import Consultation
 from eventsched.domain.state.digest import digest_of
@@ -47,6 +47,9 @@ class SchedulerState(PodPlaces):
         self.serves = ""
         """The profile that answers other schedulers as an extender. If set, no pod is scheduled
         here."""
+        self.shadows: tuple[str, ...] = ()
+        """The schedulers that are followed, by schedulerName. If set, nothing here has an
+        effect."""
         self.work_budget = 0
         """The most units of work that one attempt may take; 0 for no limit."""
         self.order = 0
@@ -104,6 +107,7 @@ class SchedulerState(PodPlaces):
             records.PreemptionDecided: self._preemption_decided,
             records.NominationCleared: self._nomination_cleared,
             records.MemoryChanged: self._memory_changed,
+            records.PlacementCompared: self._placement_compared,
         }
 
     def apply(self, record: Record, at: int) -> None:
@@ -139,7 +143,7 @@ class SchedulerState(PodPlaces):
         require_known(source.flags, f"position {self.position} of the log")
         bounded = Behaviour.BOUNDS_MEMORY in self.flags
         self.in_force, self.serves, self.flags = in_force(source), serves(source), source.flags
-        self.work_budget = work_budget(source)
+        self.shadows, self.work_budget = shadows(source), work_budget(source)
         self.nodes.free_columns(is_on=Behaviour.FREES_COLUMNS in self.flags)
         if Behaviour.BOUNDS_MEMORY not in self.flags:
             self.memory_use.clear()
@@ -178,6 +182,7 @@ class SchedulerState(PodPlaces):
         previous_node = pod_state.booked_node
         self._book(pod_state, "")
         before, node = pod_state.pod, pod_state.pod.node_name
+        follows = self.is_followed(pod_state) and updated.pod.node_name != ""
         pod_state.pod = self._interned(updated.pod)
         if pod_state.bound and not pod_state.pod.node_name:
             # A pod never leaves its node: the watch is behind the outcome of our bind.
@@ -186,10 +191,11 @@ class SchedulerState(PodPlaces):
             pod_state.bound, pod_state.queue = True, None
             self._end_attempt(updated.pod.uid)
             if reservation is not None and (
-                reservation.node != pod_state.pod.node_name or not reservation.intended
+                reservation.node != pod_state.pod.node_name or not reservation.intended or follows
             ):
                 del self.reservations[updated.pod.uid]
-        self._book(pod_state, pod_state.pod.node_name or (reservation.node if reservation else ""))
+        target = pod_state.pod.node_name or (reservation.node if reservation else "")
+        self._book(pod_state, "" if follows else target)
         self.topologies.move(pod_state, previous_node, reserved=False)
         self._nominate(pod_state, self._nominated_now(pod_state, before))
         if pod_state.pod.deleting:
@@ -348,7 +354,7 @@ class SchedulerState(PodPlaces):
 
     def _preemption_decided(self, decided: records.PreemptionDecided) -> None:
         self._nominate(self.pods[decided.uid], decided.node)
-        for uid in decided.evicted:
+        for uid in decided.evicted if not self.shadows else ():  # a shadow evicts none
             self.preemptions.evicting[uid] = Eviction(decided.node, decided.uid)
 
     def _nomination_cleared(self, cleared: records.NominationCleared) -> None:
@@ -375,7 +381,18 @@ class SchedulerState(PodPlaces):
             user = changed.used_by if changed.used_by in self.pods else ""
             self.memory_use.changed(plugin, key, user, self.now)
 
+    def _placement_compared(self, compared: records.PlacementCompared) -> None:
+        """Until here the pod was on no node, so that the nodes could be judged without it."""
+        if compared.node:
+            pod_state = self.pods[compared.uid]
+            self._book(pod_state, compared.node)
+            self.topologies.move(pod_state, "", reserved=False)
+
     # --- questions ------------------------------------------------------------------------
+
+    def is_followed(self, pod_state: PodState) -> bool:
+        """Whether a pod waits for a scheduler that is followed to place it."""
+        return not pod_state.bound and pod_state.pod.scheduler_name in self.shadows
 
     def digest(self) -> str:
         """32 hex digits, equal for states that make the same decisions; see ``digest_of``."""

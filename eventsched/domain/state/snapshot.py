@@ -130,6 +130,7 @@ class StateSnapshot(msgspec.Struct, frozen=True):
     topologies: dict[str, ZoneReportSnapshot] = {}
     free_rows: list[tuple[int, int]] | None = None
     memory_use: dict[str, MemoryUseSnapshot] = {}
+    shadows: tuple[str, ...] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -167,6 +168,7 @@ def copied(state: "SchedulerState") -> StateSnapshot:
         serves=state.serves,
         flags=state.flags,
         work_budget=state.work_budget,
+        shadows=state.shadows,
         topologies={node: _zones(report) for node, report in state.topologies.all().items()},
         registry=list(state.registry.everything()),  # type: ignore[arg-type]
     )
@@ -217,7 +219,7 @@ def restore(state: "SchedulerState", body: bytes) -> None:
     state.timeline, state.in_force = snapshot.timeline, snapshot.in_force
     state.next_start, state.serves = snapshot.next_start, snapshot.serves
     state.position, state.flags = snapshot.position, snapshot.flags
-    state.work_budget = snapshot.work_budget
+    state.shadows, state.work_budget = snapshot.shadows, snapshot.work_budget
     state.nodes.free_columns(is_on=Behaviour.FREES_COLUMNS in state.flags)
     if snapshot.consultation is not None:
         consultation = snapshot.consultation

@@ -89,14 +89,23 @@ def database_engine(address: str, *, keeps_connection: bool = False) -> Engine:
 class Reader:
     """Reads the log of one stream."""
 
-    def __init__(self, address: str, stream: str, *, keeps_connection: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        stream: str,
+        *,
+        keeps_connection: bool = False,
+        engine: Engine | None = None,
+    ) -> None:
         """``keeps_connection`` is for many short reads: opening a connection takes longer than most
-        of them. A long-lived reader does not keep one, because the server may restart.
+        of them. A long-lived reader does not keep one, because the server may restart; or it is
+        given an ``engine`` whose pool checks connections, and does not close that.
 
         Raises UnavailableError if the database is unreachable or its schema is not this version's,
         and InputError if there is no such stream."""
         self.address, self.stream = address, stream
-        self._engine = database_engine(address, keeps_connection=keeps_connection)
+        self._owns_engine = engine is None
+        self._engine = engine or database_engine(address, keeps_connection=keeps_connection)
         try:
             self.number = self._stream_number()
         except BaseException:
@@ -115,7 +124,8 @@ class Reader:
 
     def close(self) -> None:
         """Closes the connection that it keeps, if any."""
-        self._engine.dispose()
+        if self._owns_engine:
+            self._engine.dispose()
 
     @contextmanager
     def connection(self, *, one_moment: bool = True) -> Iterator[Connection]:

@@ -8,7 +8,15 @@ from eventsched.domain import records
 from eventsched.domain.nodes.row_ranges import rows_of
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.registry import title
-from eventsched.domain.records import AnyRecord, MoveCause, Outcome, PodDecided, PodQueued, Record
+from eventsched.domain.records import (
+    AnyRecord,
+    MoveCause,
+    Outcome,
+    PlacementMatch,
+    PodDecided,
+    PodQueued,
+    Record,
+)
 from eventsched.domain.records.extender_records import BIND, PREEMPT, PRIORITIZE
 from eventsched.domain.records.record_catalogue import CATALOGUE
 
@@ -290,6 +298,27 @@ def _answer(answered: records.ExtenderAnswered | records.ExtenderReplied) -> str
     return f"refused {number} {'node' if number == 1 else 'nodes'}: {reasons}"
 
 
+def _placement_compared(compared: records.PlacementCompared, _: Namer) -> str:
+    node, chosen, attempt = compared.node, compared.chosen, compared.attempt
+    match compared.outcome:
+        case PlacementMatch.SAME:
+            return f"was placed on {node}, as attempt {attempt} decided here"
+        case PlacementMatch.ONLY_HERE:
+            return f"is gone unplaced; attempt {attempt} had chosen {chosen} here"
+        case PlacementMatch.UNDECIDED:
+            return f"was placed on {node} before it was decided here"
+        case PlacementMatch.DIFFERENT:
+            text = f"was placed on {node}; attempt {attempt} had chosen {chosen} here"
+        case PlacementMatch.ONLY_THERE:
+            text = f"was placed on {node}; attempt {attempt} had found no node here"
+    if not compared.feasible:
+        by = f" by {compared.plugin}" if compared.plugin else ""
+        reasons = f": {', '.join(compared.reasons)}" if compared.reasons else ""
+        return f"{text}. {node} is refused here{by}{reasons}"
+    text = f"{text}. {node} has {compared.score} here"
+    return f"{text}, {chosen} {compared.chosen_score}" if chosen else f"{text} now"
+
+
 _TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
     records.TermBegan: _term_began,
     records.PodAdded: _pod_added,
@@ -314,5 +343,6 @@ _TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
     records.MemoryChanged: _memory_changed,
     records.ExtenderAsked: _extender_asked,
     records.ExtenderReplied: _extender_replied,
+    records.PlacementCompared: _placement_compared,
 }
 """The functions that describe all other kinds."""

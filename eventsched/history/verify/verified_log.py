@@ -75,7 +75,7 @@ class NoLogError(DamagedError):
     """A file is not an exported log, or has a later format."""
 
 
-NEWEST_FLAG = 9
+NEWEST_FLAG = 10
 """The newest behaviour that this version of docs/log-format.md describes."""
 
 

@@ -136,12 +136,14 @@ class BatchBuilder:
         return BatchWithEffects(Batch(taken, details, mark), effects)
 
     def effects(self, logged: LogEntry) -> Sequence[Effect]:
-        """The effects of a record that was just applied."""
+        """The effects of a record that was just applied. A shadow only asks extenders."""
         record = logged.record
-        if isinstance(record, PreemptionDecided):
-            return [self._evict(uid, record, logged.position) for uid in record.evicted]
         if isinstance(record, ExtenderAsked):
             return [Consult(uid=record.uid, attempt=record.attempt, decision=logged.position)]
+        if self._state.shadows:
+            return ()
+        if isinstance(record, PreemptionDecided):
+            return [self._evict(uid, record, logged.position) for uid in record.evicted]
         if isinstance(record, PreparationIntended):
             writes = [write for group in record.writes.values() for write in group]
             return [

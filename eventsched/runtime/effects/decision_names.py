@@ -39,6 +39,7 @@ class OpenDecisions:
             records.BindIntended: self._intended,
             records.PodBound: self._ended,
             records.PodUnreserved: self._ended,
+            records.PlacementCompared: self._ended,
             records.PodDeleted: self._gone,
             records.PreemptionDecided: self._preempts,
             records.EvictionSucceeded: self._evicted,
@@ -74,7 +75,9 @@ class OpenDecisions:
     def _intended(self, intended: records.BindIntended, position: int) -> None:
         self.intents[intended.uid] = self.name(position)
 
-    def _ended(self, ended: records.PodBound | records.PodUnreserved, _: int) -> None:
+    def _ended(
+        self, ended: records.PodBound | records.PodUnreserved | records.PlacementCompared, _: int
+    ) -> None:
         self.intents.pop(ended.uid, None)
 
     def _gone(self, deleted: records.PodDeleted, position: int) -> None:

@@ -87,7 +87,8 @@ class EventDrafter:
     def on_record(self, logged: LogEntry) -> list[Draft]:
         """The drafts that follow from a record."""
         branch = self._branches.get(type(logged.record))
-        if branch is None or self._state.serves:  # the scheduler that asks writes them
+        # The scheduler that asks, or that is followed, writes them.
+        if branch is None or self._state.serves or self._state.shadows:
             return []
         return [
             Draft(logged.cause, status=draft)

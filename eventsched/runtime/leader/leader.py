@@ -32,6 +32,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.records import Stimulus, StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.records.stimuli import shadows
 from eventsched.eventlog.chain import Term
 from eventsched.runtime.effects.event_outbox import EventOutbox
 from eventsched.runtime.leader.clock_slew import LeaderClock
@@ -52,6 +53,7 @@ from eventsched.runtime.leader.leader_messages import (
 from eventsched.runtime.leader.leader_term import LeaderTerm
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.leader.retry_queue import RetryQueue
+from eventsched.runtime.leader.shadow_term import ShadowTerm, require_same_mode
 from eventsched.runtime.reconciliation import etcd_restore, takeover
 from eventsched.scheduling.engine import Engine
 
@@ -136,7 +138,8 @@ class Leader:
         follow. ``now`` (µs since 1970) must not go back in the life of a leader. If ``is_time_up``
         returns True while lists are taken in, the step ends and another one goes on
         (``reconciling``); None lets it take in whole lists. Raises ValueError if the log does not
-        end where its head says, and KeyError if its records contradict each other."""
+        end where its head says, KeyError if its records contradict each other, and InputError if
+        the stream is a shadow's and this is none, or the other way round."""
         self._clock.advance(now)
         self._is_time_up = is_time_up or _never
         self._take_in()
@@ -270,7 +273,9 @@ class Leader:
             self._followed_stream.start_over()
         self._followed_stream.follow(acquired.records, acquired.head, acquired.mark)
         self._clock.adopt(self.engine.state.now)
-        leader_term = self.leader_term_type(
+        require_same_mode(self._followed_stream.stream, self.engine.state, self._opening)
+        leader_term_type = ShadowTerm if shadows(self._opening) else self.leader_term_type
+        leader_term = leader_term_type(
             self._followed_stream,
             acquired,
             self._opening,

@@ -26,6 +26,7 @@ from eventsched.eventlog.postgres.session import Session
 from eventsched.eventlog.postgres.tail import Tail
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
+from eventsched.runtime.leader.shadow_term import require_same_mode
 from eventsched.runtime.live.database_client import DatabaseClient, measure_size
 from eventsched.runtime.live.driver import Driver
 from eventsched.runtime.live.follower import Follower
@@ -227,6 +228,8 @@ class Replica:
 
     async def _won(self, follower: Follower) -> None:
         await follower.wait_until_caught_up()
+        state = self.followed_stream.stream_state.engine.state
+        require_same_mode(self.plan.stream, state, self.plan.opening)
         await self._cluster.listed()
         await asyncio.sleep(self._stand_down)
         self._stand_down = 0.0

@@ -46,7 +46,8 @@ class ReplicaPlan:
 
     def on_schema(self, revision: str) -> "ReplicaPlan":
         """The same plan on a schema of this revision: with the behaviours that it allows."""
-        flags = behaviours.allowed(revision)
+        modes = tuple(flag for flag in self.opening.flags if flag in behaviours.MODES)
+        flags = (*behaviours.allowed(revision), *modes)
         if self.engine_as_of is None or flags == self.opening.flags:
             return self
         return replace(

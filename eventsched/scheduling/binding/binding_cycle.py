@@ -108,11 +108,14 @@ class Binding:
         self.apply_side_effects(uid, cycle)
 
     def node_gone(self, node: str) -> None:
-        """Gives up the reservations that wait at Permit for a deleted node."""
+        """Gives up the reservations that wait at Permit for a deleted node; a shadow's all, since
+        no bind of it would fail."""
         for uid, reservation in list(self._step.state.reservations.items()):
-            if reservation.node == node and uid in self._step.queue.waiting_at_permit:
+            waits = uid in self._step.queue.waiting_at_permit
+            if reservation.node == node and (waits or self._step.state.shadows):
                 status = Status.error(f"node {node} is gone")
-                self._give_up(uid, next(iter(reservation.waits)), status, MoveCause.NODE_GONE)
+                plugin = next(iter(reservation.waits), "")
+                self._give_up(uid, plugin, status, MoveCause.NODE_GONE)
 
     def expire_waits(self) -> None:
         """Gives up the reservations whose wait, at Permit or in PreBind, has timed out."""
@@ -204,6 +207,21 @@ class Binding:
             [ClusterEvent.ASSIGNED_POD_ADD], row=pod_state.row if pod_state.row >= 0 else None,
             pod=pod_state.pod,
         )  # fmt: skip
+
+    def reserved_pod_bound(self, pod_state: PodState, reservation: Reservation) -> None:
+        """The cluster shows a reserved pod on a node before the outcome of our bind is known:
+        either our bind succeeded, or another scheduler was faster. A shadow binds nothing: its
+        reservation has ended by then, and PostBind has run."""
+        node = pod_state.pod.node_name
+        if reservation.node == node and (reservation.intended or self._step.state.shadows):
+            self.bind_ended(records.BindSucceeded(uid=pod_state.pod.uid, node=node))
+            return
+        self.pod_gone(pod_state, reservation)
+        if reservation.node != node:
+            row = self._step.state.nodes.rows.get(reservation.node)
+            self._scheduling_queue.wake(
+                [ClusterEvent.ASSIGNED_POD_DELETE], row=row, pod=pod_state.pod
+            )
 
     def bind_voided(self, voided: records.BindVoided) -> None:
         """The runtime voided an intent to bind: gives up its reservation."""

@@ -100,7 +100,17 @@ class EngineStep:
 
     def scheduling_profile(self, pod_state: PodState) -> Profile | None:
         """The profile that schedules a pod; None if this scheduler is not responsible for it."""
-        return None if self.state.serves else self.profiles.get(pod_state.pod.scheduler_name)
+        return None if self.state.serves else self.profile_for(pod_state.pod.scheduler_name)
+
+    def profile_for(self, scheduler_name: str) -> Profile | None:
+        """The profile for a schedulerName. A shadow decides with the first profile for a scheduler
+        that it follows, unless a profile has the scheduler's name. None if there is none."""
+        shadows, profile = self.state.shadows, self.profiles.get(scheduler_name)
+        if not shadows:
+            return profile
+        if scheduler_name not in shadows:
+            return None
+        return profile or next(iter(self.profiles.values()))
 
     @property
     def served_profile(self) -> Profile | None:
@@ -110,7 +120,7 @@ class EngineStep:
     def placing_profile(self, pod: Pod) -> Profile:
         """The profile that placed a pod with a reservation; one without plugins if that profile no
         longer exists."""
-        return self.profiles.get(self.state.serves or pod.scheduler_name) or self._no_plugins
+        return self.profile_for(self.state.serves or pod.scheduler_name) or self._no_plugins
 
     def signatures(self, pod_state: PodState) -> tuple[Any, ...]:
         """The profile's name, then a value for each plugin that refused the pod: the signature for

@@ -110,6 +110,27 @@ async def answering(options: Options, handle: Handle) -> AsyncIterator[str]:
             yield _url("https" if tls else "http", listening_socket)
 
 
+@dataclass(frozen=True)
+class Place:
+    """An address and a port to listen on (0: any free one), over HTTPS if there are
+    ``certificates``. ``field`` is what errors call the port."""
+
+    address: str
+    port: int
+    field: str
+    certificates: Certificates | None = None
+
+
+@asynccontextmanager
+async def serving_at(place: Place, app: ASGIApp) -> AsyncIterator[str]:
+    """Serves an application on one port while the block runs, and yields its URL. Raises InputError
+    and UnavailableError if the port cannot be listened on."""
+    tls = None if place.certificates is None else place.certificates.context
+    with closing(_listening_socket(place.address, place.port, place.field)) as listening_socket:
+        async with _run(app, listening_socket, tls, MAX_CONNECTIONS):
+            yield _url("http" if tls is None else "https", listening_socket)
+
+
 @asynccontextmanager
 async def _run(
     app: ASGIApp, listening_socket: socket.socket, tls: ssl.SSLContext | None, most: int

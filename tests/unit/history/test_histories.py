@@ -33,7 +33,7 @@ UNSEEN = {
     "NominationCleared", "PluginOverran", "WriteFailed",
 }  # fmt: skip
 """Kinds of records that no history has."""
-LATER = {"PartitionSealed", "PodSkipped"}
+LATER = {"PartitionSealed", "PlacementCompared", "PodSkipped"}
 """Kinds that 0.1 did not have."""
 LATER_PLUGINS = {"CapacityScheduling", "NodeResourceTopologyMatch", "NodeResourcesAllocatable"}
 

@@ -37,6 +37,7 @@ def job(folder: Path, first: str = "", second: str = "") -> ServiceOptions:
         ("", "extender: {tls: true, certFile: /c, keyFile: /k, clientCAFile: /a}",
          ["extender.tls", "extender.certFile", "extender.keyFile", "extender.clientCAFile"]),
         ("", "extender: {timeout: 1s, profile: other}", ["extender.timeout"]),
+        ("", "shadow: {enabled: true, schedulers: [other]}", ["shadow.enabled"]),
     ],
 )  # fmt: skip
 def test_what_is_open_for_the_life_of_the_process_needs_a_restart(
@@ -79,7 +80,7 @@ def test_what_no_term_reads_begins_none(tmp_path: Path, first: str, second: str)
 def test_every_setting_is_on_one_side(tmp_path: Path) -> None:
     """A new field is decided upon here: it needs a restart, or terms read it."""
     assert set(Settings.__struct_fields__) == {
-        "database", "stream", "serving", "client", "extender",  # a restart
+        "database", "stream", "serving", "client", "extender", "shadow",  # a restart
         "logging",  # at once
         "batch", "detail", "retention", "snapshot", "checkpoints", "keep_annotations",
         "plugin_deadline", "work_budget",  # a term

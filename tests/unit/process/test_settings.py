@@ -47,6 +47,21 @@ def test_a_budget_of_work_is_a_number_of_units_or_0_for_none() -> None:
     assert problem.startswith("f.yaml: workBudget")
 
 
+@pytest.mark.parametrize(
+    ("schedulers", "problem"),
+    [
+        ("[]", "schedulers: is empty; name one, such as default-scheduler"),
+        ("[a, b, a]", "schedulers[2]: a is there twice; leave one"),
+        ("['a b']", "schedulers[0]: 'a b' cannot be a schedulerName; write the spec."
+         "schedulerName of the pods to decide for"),
+    ],
+)  # fmt: skip
+def test_the_schedulers_that_a_shadow_follows(schedulers: str, problem: str) -> None:
+    """Each by name, and once."""
+    text = f"{HEAD}shadow: {{schedulers: {schedulers}}}\n"
+    assert problems(text) == [f"f.yaml: shadow.{problem}"]
+
+
 EVERY_FIELD: dict[str, Any] = {
     "database": {"urlFile": "/etc/eventsched/database-url"},
     "stream": "default-scheduler",
@@ -68,6 +83,7 @@ EVERY_FIELD: dict[str, Any] = {
         "keyFile": "k", "clientCAFile": "ca", "timeout": "2s",
         "paths": {"filter": "/f", "prioritize": "/s", "preempt": "/p", "bind": "/b"},
     },
+    "shadow": {"enabled": True, "schedulers": ("default-scheduler", "batch")},
     "keepAnnotations": ("example.com/",),
     "pluginDeadline": "1s",
     "workBudget": 1,

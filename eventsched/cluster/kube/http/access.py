@@ -24,6 +24,7 @@ from eventsched.cluster.kube.http.api import (
     RETRY_SECONDS,
     ApiClient,
     HttpAnswer,
+    ReadingClient,
     UnansweredError,
 )
 from eventsched.cluster.kube.http.connection_settings import ConnectionSettings
@@ -176,17 +177,19 @@ async def connect(
     timeout: float = REQUEST_TIMEOUT,
     patience: float = RETRY_SECONDS,
     environ: Mapping[str, str] = os.environ,
+    reads_only: bool = False,
 ) -> ApiClient:
     """Connects to an API server and checks that it answers. The first of these is used:
     ``kubeconfig``, KUBECONFIG, the pod's service account, ``~/.kube/config``. ``timeout`` and
-    ``patience`` (s) are those of ``ApiClient``.
+    ``patience`` (s) are those of ``ApiClient``. With ``reads_only`` it is a ``ReadingClient``.
 
     Raises InputError if there is no usable configuration or the server refuses the credentials,
     UnavailableError if it does not answer.
     """
     access = KubeAccess(_chosen(kubeconfig, context, environ))
     await access.open()
-    api = ApiClient(access, user_agent=user_agent, timeout=timeout, patience=patience)
+    client_type = ReadingClient if reads_only else ApiClient
+    api = client_type(access, user_agent=user_agent, timeout=timeout, patience=patience)
     try:
         await _greet(api, access)
     except BaseException:

@@ -11,7 +11,7 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -271,6 +271,16 @@ class ApiClient:
         self._headers = dict(self._fixed)
         if self._shown is not None:
             self._headers["Authorization"] = self._shown
+
+
+class ReadingClient(ApiClient):
+    """A client that has no way to write."""
+
+    async def call(self, method: str, path: str, **options: Any) -> HttpAnswer:
+        """Sends a GET. Raises TypeError for any other method, which would be a defect."""
+        if method != "GET":
+            raise TypeError(f"{method} {path}: this client only reads")
+        return await super().call(method, path, **options)
 
 
 class Lines:

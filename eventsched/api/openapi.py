@@ -1,0 +1,100 @@
+"""The OpenAPI document, made from the operations."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from eventsched import __version__
+from eventsched.api.operations import Operation
+from eventsched.api.parameters import Parameter
+from eventsched.api.problems import PROBLEM_TYPE, ProblemDetails
+from eventsched.api.schemas import SCHEMAS
+
+_REF = "#/components/schemas/{name}"
+_FAILURES = {
+    "400": "A parameter is unknown, missing or wrong, or nothing of that kind is there",
+    "401": "The bearer token is missing or unknown",
+    "403": "The client may not see this",
+    "404": "There is no such path or pod",
+    "405": "The API is only read",
+    "413": "The request is too large",
+    "500": "The answer could not be made",
+    "503": "The log cannot be read now, or too many requests are under way",
+}
+
+
+def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The document for these operations."""
+    shapes = [each.answer for each in operations if not isinstance(each.answer, str)]
+    _, schemas = msgspec.json.schema_components([*shapes, ProblemDetails], ref_template=_REF)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "eventsched",
+            "version": __version__,
+            "summary": "Questions to the log of a scheduler",
+            "description": "Read-only. Positions count the records of a stream; times are ISO 8601 "
+            "in UTC.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/api/v1"}],
+        "security": [{}, {"bearer": []}],
+        "paths": {each.path: {"get": _operation(each)} for each in operations},
+        "components": {
+            "schemas": {**schemas, **SCHEMAS},
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "responses": {
+                status: {
+                    "description": text,
+                    "content": {
+                        PROBLEM_TYPE: {"schema": {"$ref": _REF.format(name="ProblemDetails")}}
+                    },
+                }
+                for status, text in _FAILURES.items()
+            },
+        },
+    }
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    answer = operation.answer
+    name = answer if isinstance(answer, str) else answer.__name__
+    etag = {"schema": {"type": "string"}, "description": "For If-None-Match"}
+    return {
+        "summary": operation.summary,
+        "operationId": _identifier(operation.path),
+        "parameters": [*map(_parameter, operation.parameters), _CONDITION],
+        "responses": {
+            "200": {
+                "description": "The answer",
+                "headers": {"ETag": etag},
+                "content": {"application/json": {"schema": {"$ref": _REF.format(name=name)}}},
+            },
+            "304": {"description": "As the ETag of If-None-Match says, nothing has changed"},
+            **{status: {"$ref": f"#/components/responses/{status}"} for status in _FAILURES},
+        },
+    }
+
+
+_CONDITION = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "the ETag of an answer that the client has",
+    "schema": {"type": "string"},
+}
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "description": parameter.text,
+        "required": parameter.required,
+        "schema": parameter.schema,
+    }
+
+
+def _identifier(path: str) -> str:
+    words = [word.strip("{}").replace("-", "_") for word in path.split("/") if word]
+    return "_".join(words)

@@ -1,0 +1,273 @@
+"""The operations of the API: what each path asks, with its parameters and the shape of its answer.
+Requests are dispatched from these rows, and the OpenAPI document is made from them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eventsched.api import parameters as p
+from eventsched.cli.output.time_format import read_moment
+from eventsched.domain.errors import InputError
+from eventsched.domain.units import is_virtual
+from eventsched.eventlog.postgres.seeking import position_at
+from eventsched.history.past_state.waiting_pods import PLACES
+from eventsched.questions import answer_shapes as answers
+from eventsched.questions.decisions import DecisionFilter, decision_detail, decisions_page
+from eventsched.questions.explanations import (
+    pod_explanation,
+    pod_remedies,
+    workload_explanation,
+)
+from eventsched.questions.now import now_of
+from eventsched.questions.pod_rows import PodRowFilter, pods_page
+from eventsched.questions.states import PARTS, QUEUES, FoldedStates, StateQuestion, state_answer
+from eventsched.questions.streams import LoggedStream, LoggedStreams
+from eventsched.questions.verdict_pages import verdict_table, verdicts_page
+from eventsched.questions.visibility import Visibility
+from eventsched.questions.waiting import queue_page
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What answers are made from: the streams, the folded states, and the files with plugins that
+    the streams were written with."""
+
+    streams: LoggedStreams
+    states: FoldedStates
+    plugins: tuple[Path, ...] = ()
+
+
+class Asked(NamedTuple):
+    """One request: its parameters' values, and what its user may see."""
+
+    desk: Desk
+    values: dict[str, Any]
+    sees: Visibility
+
+    @property
+    def stream(self) -> LoggedStream:
+        """The stream that it is about. Raises InputError and UnavailableError."""
+        return self.desk.streams.open(self.values.get("stream"))
+
+
+class Operation(NamedTuple):
+    """A path below /api/v1. ``answer`` is a struct, or the name of a schema of schemas.py. A
+    ``slow`` one may fold a state or decide again."""
+
+    path: str
+    summary: str
+    parameters: tuple[p.Parameter, ...]
+    answer: type[Any] | str
+    make: Callable[[Asked], Any]
+    slow: bool = False
+    refresh: Callable[[Asked], Any] | None = None
+    """Done in the background before, for what the answer shows as it was made last."""
+
+
+def _streams(asked: Asked) -> Any:
+    return asked.desk.streams.answer()
+
+
+def _now(asked: Asked) -> Any:
+    stream = asked.stream
+    nodes = asked.desk.states.filled(stream) if asked.values["nodes"] else None
+    return now_of(stream, asked.sees, nodes)
+
+
+def _fill_nodes(asked: Asked) -> Any:
+    if asked.values["nodes"] and asked.sees.is_whole:
+        asked.desk.states.fill(asked.stream)
+
+
+_SCHEMA_OUTCOMES = ("scheduled", "unschedulable", "waiting", "error")
+
+
+def _decisions(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream
+    if values["before"] is not None and values["after"] is not None:
+        raise InputError("after", "excludes before", "leave one of them out")
+    low, high = _range(asked, stream)
+    if values["after"] is not None:
+        low = max(low, values["after"])
+    if values["before"] is not None:
+        high = values["before"] if high is None else min(high, values["before"])
+    names = ("namespace", "pod", "owner", "reason", "plugin", "node", "profile", "outcome")
+    wanted = DecisionFilter(low=low, high=high, **{name: values[name] for name in names})
+    newest = values["after"] is None
+    return decisions_page(stream, asked.sees, wanted, values["limit"], newest=newest)
+
+
+def _range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]:
+    """The positions of the times from and until."""
+    places = []
+    for name in ("from", "until"):
+        text = asked.values[name]
+        places.append(None if text is None else _position(stream, text, name))
+    return places[0] or 0, places[1]
+
+
+def _position(stream: LoggedStream, text: str, where: str) -> int:
+    if text.isascii() and text.isdigit():
+        return min(int(text[:20]), p.MOST)
+    head = stream.log.head.next
+    if not head:
+        return 0
+    newest = next(stream.log.batches(head - 1)).records[-1].at
+    try:
+        at = read_moment(text, time.time_ns() // 1_000, virtual=is_virtual(newest))
+    except (ValueError, OverflowError):
+        problem = f"{text!r} is neither a position nor a time"
+        remedy = "write a number, 2026-11-21T15:00, or a length such as 10m"
+        raise InputError(where, problem, remedy) from None
+    return position_at(stream.log, at)
+
+
+def _decision(asked: Asked) -> Any:
+    return decision_detail(asked.stream, asked.sees, asked.values["position"])
+
+
+def _verdicts(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream
+    table = verdict_table(stream, asked.sees, values["position"])
+    return verdicts_page(stream, table, values["offset"], values["limit"])
+
+
+def _pods(asked: Asked) -> Any:
+    values = asked.values
+    names = ("namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "ever")
+    wanted = PodRowFilter(**{name: values[name] for name in names})
+    sort, cursor, limit = values["sort"] or "", values["cursor"], values["limit"]
+    clock = time.time_ns() // 1_000
+    return pods_page(asked.stream, asked.sees, wanted, sort, cursor, limit, clock)
+
+
+def _pod(asked: Asked) -> str:
+    """The pod of the path, by name or by uid. Raises InputError."""
+    name = f"{asked.values['namespace']}/{asked.values['name']}"
+    if asked.values["uid"] is None:
+        return name
+    pods = asked.stream.evidence().pods(asked.values["uid"])
+    if not pods or pods[0].full_name != name:
+        raise InputError("uid", f"is not one of {name}", "take one of its `older`")
+    return pods[0].uid
+
+
+def _explain(asked: Asked) -> Any:
+    values = asked.values
+    asked.sees.require(values["namespace"], "namespace")
+    pod = _pod(asked)
+    return pod_explanation(asked.stream, asked.sees, pod, values["attempt"], values["node"])
+
+
+def _why_not(asked: Asked) -> Any:
+    values, plugins = asked.values, list(asked.desk.plugins)
+    pod = _pod(asked)
+    return pod_remedies(asked.stream, asked.sees, pod, values["attempt"], values["node"], plugins)
+
+
+def _workload(asked: Asked) -> Any:
+    values = asked.values
+    word = f"{values['kind']}/{values['name']}"
+    return workload_explanation(asked.stream, asked.sees, values["namespace"], word)
+
+
+def _state(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream
+    given = [name for name in ("node", "pod", "queue") if values[name] is not None]
+    if len(given) > 1:
+        raise InputError(given[1], f"excludes {given[0]}", "leave one of them out")
+    names = ("node", "pod", "queue", "part", "offset", "limit")
+    question = StateQuestion(**{name: values[name] for name in names})
+    with asked.desk.states.at(stream, values["at"]) as folded:
+        return state_answer(stream, asked.sees, folded, question)
+
+
+def _queue(asked: Asked) -> Any:
+    values, stream, plugins = asked.values, asked.stream, list(asked.desk.plugins)
+    with asked.desk.states.at(stream, values["at"]) as folded:
+        return queue_page(
+            stream, asked.sees, folded, values["queue"], values["offset"], values["limit"],
+            plugins, is_now=values["at"] is None,
+        )  # fmt: skip
+
+
+_NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
+_OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
+_FROM = p.Parameter("from", "from this position or time on, as `at` of /state takes it")
+_UNTIL = p.Parameter("until", "before this position or time")
+_OUTCOME = p.Parameter("outcome", "with this outcome", values=_SCHEMA_OUTCOMES)
+_BEFORE = p.Parameter(
+    "before", "before this position, the newest first: next of the page before", "integer"
+)
+_AFTER = p.Parameter("after", "from this position on, the oldest first", "integer")
+_STATES = ("active", "backoff", "unschedulable", "gated", "waiting", "binding", "bound", "unqueued")
+
+OPERATIONS = (
+    Operation("/streams", "The streams of the log", (), answers.Streams, _streams),
+    Operation(
+        "/now", "What happens now: queues, reasons, rates, nodes", (p.STREAM, _NODES),
+        answers.Now, _now, refresh=_fill_nodes,
+    ),
+    Operation(
+        "/decisions", "Decisions by position, newest first",
+        (p.STREAM, p.NAMESPACE, p.Parameter("pod", "of pods of this name"), p.OWNER, p.REASON,
+         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, _FROM, _UNTIL, _BEFORE, _AFTER, p.PAGE_LIMIT),
+        answers.Decisions, _decisions,
+    ),
+    Operation(
+        "/decisions/{position}", "One decision", (p.POSITION, p.STREAM),
+        answers.DecisionDetail, _decision,
+    ),
+    Operation(
+        "/decisions/{position}/verdicts", "Every node's verdict and scores in one decision",
+        (p.POSITION, p.STREAM, p.OFFSET, p.PAGE_LIMIT), answers.Verdicts, _verdicts,
+    ),
+    Operation(
+        "/pods", "Pods, one row each",
+        (p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"), p.OWNER,
+         p.Parameter("state", "in this state", values=(*_STATES, "gone")), p.REASON, p.PLUGIN,
+         p.NODE, p.PROFILE,
+         p.Parameter("ever", "also pods that are gone, those of the newest attempts first",
+                     "boolean", default=False),
+         p.Parameter("sort", "the order; - turns it around", values=(
+             "-position", "position", "-since", "since", "-waiting", "waiting")),
+         p.Parameter("cursor", "where to go on: next of the page before"), p.PAGE_LIMIT),
+        answers.Pods, _pods,
+    ),
+    Operation(
+        "/pods/{namespace}/{name}/explain", "A pod's story: why it is there, or nowhere",
+        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "why not this node, or how it scored")),
+        "Explanation", _explain,
+    ),
+    Operation(
+        "/pods/{namespace}/{name}/why-not", "The smallest change with which it lands on a node",
+        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "the node", required=True)),
+        "Remedies", _why_not, slow=True,
+    ),
+    Operation(
+        "/workloads/{namespace}/{kind}/{name}/explain", "A workload's pods, by why they wait",
+        (p.POD_NAMESPACE,
+         p.Parameter("kind", "the kind", place="path", required=True,
+                     values=("deploy", "job", "rs", "sts", "ds")),
+         p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM),
+        "Workload", _workload,
+    ),
+    Operation(
+        "/state", "What the scheduler believed at a position",
+        (p.STREAM, p.AT, p.Parameter("node", "this node, with its pods"),
+         p.Parameter("pod", "this pod: namespace/name, a name or a uid"),
+         p.Parameter("queue", "the pods in this queue", values=QUEUES),
+         p.Parameter("part", "numbers only, or a page of nodes or pods", values=PARTS,
+                     default="summary"),
+         p.OFFSET, p.PAGE_LIMIT),
+        "State", _state, slow=True,
+    ),
+    Operation(
+        "/queue", "Which pods wait, in which order, and what for",
+        (p.STREAM, p.AT, p.Parameter("queue", "only this one", values=PLACES), p.OFFSET,
+         p.PAGE_LIMIT),
+        answers.QueueAnswer, _queue, slow=True,
+    ),
+)  # fmt: skip

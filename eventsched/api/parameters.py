@@ -1,0 +1,118 @@
+"""The parameters of requests: what each means, and their values checked."""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from eventsched.domain.errors import InputError
+
+MOST = 2**62
+"""The largest number in a request: positions are below it."""
+LONGEST = 512
+"""Characters of a text at most: a name with its namespace has 507."""
+LIMIT, MOST_ITEMS = 100, 1_000
+"""Items of a page, unless ``limit`` says otherwise, and at most."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a path or a query. ``kind``: string, integer or boolean. Integers are from
+    ``least`` to ``most``; texts are one of ``values`` if there are any."""
+
+    name: str
+    text: str
+    kind: str = "string"
+    place: str = "query"
+    required: bool = False
+    values: tuple[str, ...] = ()
+    least: int = 0
+    most: int = MOST
+    default: Any = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The parameter's JSON Schema."""
+        schema: dict[str, Any] = {"type": self.kind}
+        if self.kind == "integer":
+            schema |= {"minimum": self.least, "maximum": self.most}
+        elif self.values:
+            schema["enum"] = list(self.values)
+        elif self.kind == "string":
+            # No control characters and no halves of surrogates: the database takes neither.
+            pattern = r"^[^\u0000-\u001f\u007f]*$"
+            schema |= {"minLength": 1, "maxLength": LONGEST, "pattern": pattern}
+        if self.default is not None:
+            schema["default"] = self.default
+        return schema
+
+    def value(self, text: str) -> Any:
+        """The value of a text. Raises InputError."""
+        if self.kind == "boolean":
+            if text not in ("true", "false"):
+                raise InputError(self.name, f"{text!r} is neither true nor false", "write one")
+            return text == "true"
+        if self.kind == "integer":
+            return self._number(text)
+        if self.values and text not in self.values:
+            known = ", ".join(self.values)
+            raise InputError(self.name, f"{text!r} is unknown", f"take one of {known}")
+        if not text or len(text) > LONGEST:
+            problem = "is empty" if not text else f"has {len(text)} characters"
+            raise InputError(self.name, problem, f"give 1 to {LONGEST}, or leave it out")
+        if not text.isprintable() and any(c < " " or c == "\x7f" for c in text):
+            raise InputError(self.name, "has control characters", "leave them out")
+        return text
+
+    def _number(self, text: str) -> int:
+        if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
+            raise InputError(self.name, f"{text[:40]!r} is not a number", "write digits only")
+        number = int(text)
+        if not self.least <= number <= self.most:
+            problem = f"{number} is out of range"
+            raise InputError(self.name, problem, f"give one from {self.least} to {self.most}")
+        return number
+
+
+def values_of(
+    parameters: Sequence[Parameter], path: Mapping[str, str], query: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    """The value of each parameter, None or the default for one that is left out. Raises InputError
+    for unknown, repeated, missing and wrong ones."""
+    known = {parameter.name: parameter for parameter in parameters}
+    values = {parameter.name: parameter.default for parameter in parameters}
+    seen: set[str] = set()
+    for name, text in (*path.items(), *query):
+        parameter = known.get(name)
+        if parameter is None or (parameter.place == "path" and name not in path):
+            near = get_close_matches(name, known, 1)
+            there = ", ".join(known) or "none"
+            remedy = f"did you mean {near[0]}?" if near else f"there are: {there}"
+            raise InputError(name[:80], "is no parameter of this path", remedy)
+        if name in seen:
+            raise InputError(name, "is given twice", "give it once")
+        seen.add(name)
+        values[name] = parameter.value(text)
+    for parameter in parameters:
+        if parameter.required and parameter.name not in seen:
+            raise InputError(parameter.name, "is missing", f"give {parameter.text}")
+    return values
+
+
+STREAM = Parameter("stream", "the stream; the only one by default")
+NAMESPACE = Parameter("namespace", "pods of this namespace")
+OWNER = Parameter("owner", "pods that exist with a controller of this name")
+PLUGIN = Parameter("plugin", "a refusal by this plugin")
+REASON = Parameter("reason", "a refusal whose reason has this text, in any case")
+NODE = Parameter("node", "pods that were placed on this node")
+PROFILE = Parameter("profile", "pods of this schedulerName")
+AT = Parameter(
+    "at", "before the record at this position; or at a time: 2026-11-21T15:00, or 10m, 2h, 1d ago"
+)
+PAGE_LIMIT = Parameter(
+    "limit", "items of the page", "integer", least=1, most=MOST_ITEMS, default=LIMIT
+)
+OFFSET = Parameter("offset", "the first item of the page, as next says", "integer", default=0)
+POSITION = Parameter("position", "a position in the stream", "integer", "path", required=True)
+POD_NAMESPACE = Parameter("namespace", "the pod's namespace", place="path", required=True)
+POD_NAME = Parameter("name", "the pod's name", place="path", required=True)
+POD_UID = Parameter("uid", "the pod's uid, if several had the name; the newest by default")
+ATTEMPT = Parameter("attempt", "the attempt to explain; the last one by default", "integer")

@@ -1,0 +1,127 @@
+"""JSON Schemas of the answers that commands print with ``-o json`` as well. The one of explain is
+docs/explain.schema.json, which the package has a copy of."""
+
+import json
+from importlib.resources import files
+from typing import Any
+
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "integer"}
+_FLAG = {"type": "boolean"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_NUMBERS_BY_NAME = {"type": "object", "additionalProperties": _NUMBER}
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _object(
+    properties: dict[str, Any], optional: dict[str, Any] | None = None, text: str = ""
+) -> dict[str, Any]:
+    return {
+        "type": "object",
+        **({"description": text} if text else {}),
+        "properties": {**properties, **(optional or {})},
+        "required": list(properties),
+    }
+
+
+def _list(name: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}}
+
+
+def _explanation() -> dict[str, Any]:
+    """The schema of explain as components: what it defines within gets names of its own."""
+    text = files("eventsched.api").joinpath("explain.schema.json").read_text(encoding="utf-8")
+    schema = json.loads(text.replace("#/$defs/", "#/components/schemas/Explanation_"))
+    within = schema.pop("$defs")
+    schema.pop("$schema")
+    return {"Explanation": schema, **{f"Explanation_{k}": v for k, v in within.items()}}
+
+
+_PLACE = {"stream": _TEXT, "position": _NUMBER, "now": _or_null(_TEXT)}
+_NEXT = _or_null(_NUMBER)
+
+SCHEMAS: dict[str, Any] = {
+    **_explanation(),
+    "Landing": _object(
+        {"lands": _FLAG, "failedPlugins": _TEXTS, "reasons": _TEXTS, "behind": _NUMBER},
+        text="Whether the pod lands on the node, and if not, what refuses it or how far behind the "
+        "best node it is",
+    ),
+    "Change": _object(
+        {"kind": _TEXT, "text": _TEXT},
+        text="A change of the pod, the node or a weight; further fields depend on its kind",
+    ),
+    "Remedies": _object(
+        {
+            "stream": _TEXT, "pod": _TEXT, "attempt": _NUMBER, "seq": _NUMBER, "node": _TEXT,
+            "landing": {"$ref": "#/components/schemas/Landing"},
+            "remedies": {"type": "array", "items": _list("Change")},
+            "stuck": _or_null({"$ref": "#/components/schemas/Landing"}),
+            "decisions": _NUMBER, "extendersAsked": _FLAG,
+        },
+        text="The smallest changes with which the attempt at position seq lands on the node; "
+        "stuck: the refusal that no known change ends",
+    ),
+    "WorkloadGroup": _object(
+        {
+            "pods": _NUMBER, "state": _TEXT, "states": _NUMBERS_BY_NAME, "tried": _FLAG,
+            "plugin": _or_null(_TEXT), "code": _or_null(_TEXT), "reason": _or_null(_TEXT),
+            "since": _TEXT, "deleting": _NUMBER, "examples": _TEXTS, "helps": _or_null(_TEXT),
+        },
+        text="Pods that wait for the same reason",
+    ),
+    "Workload": _object(
+        {
+            "stream": _TEXT, "kind": _TEXT, "namespace": _TEXT, "name": _TEXT, "owners": _TEXTS,
+            "pods": _NUMBER, "placed": _NUMBER,
+            "nodes": {"type": "array", "items": _object({"node": _TEXT, "pods": _NUMBER})},
+            "groups": _list("WorkloadGroup"),
+        },
+        text="A workload's pods: on which nodes, and why the others wait",
+    ),
+    "StatePod": _object(
+        {
+            "namespace": _TEXT, "name": _TEXT, "uid": _TEXT, "state": _TEXT, "node": _TEXT,
+            "nominated_node": _TEXT, "priority": _NUMBER, "scheduler_name": _TEXT,
+            "attempts": _NUMBER, "failures": _NUMBER, "errors": _NUMBER, "deleting": _FLAG,
+        },
+        {
+            "since": _or_null(_TEXT), "rejected_by": _TEXTS, "backoff_until": _or_null(_TEXT),
+            "gates": _TEXTS, "evicted_for": _TEXT,
+            "waits_for": {"type": "object", "additionalProperties": _TEXT},
+        },
+        text="A pod as the scheduler believed it to be",
+    ),
+    "StateNode": _object(
+        {
+            "name": _TEXT, "unschedulable": _FLAG, "taints": _TEXTS,
+            "labels": {"type": "object", "additionalProperties": _TEXT},
+            "allocatable": _NUMBERS_BY_NAME, "requested": _NUMBERS_BY_NAME, "pods": _TEXTS,
+            "nominated": _TEXTS,
+        },
+        text="A node as the scheduler believed it to be",
+    ),
+    "State": {
+        "description": "The state before the record at position: numbers, one object, or a page",
+        "anyOf": [
+            _object({
+                **_PLACE, "nodes": _NUMBER, "pods": _NUMBER, "pods_by_state": _NUMBERS_BY_NAME,
+                "resources": {
+                    "type": "object",
+                    "additionalProperties": {"$ref": "#/components/schemas/ResourceTotal"},
+                },
+                "objects": _NUMBERS_BY_NAME,
+            }),
+            _object({
+                **_PLACE, "node": {"$ref": "#/components/schemas/StateNode"},
+                "pods": _list("StatePod"),
+            }),
+            _object({**_PLACE, "pod": {"$ref": "#/components/schemas/StatePod"}}),
+            _object({**_PLACE, "pods": _list("StatePod"), "next": _NEXT}),
+            _object({**_PLACE, "nodes": _list("StateNode"), "next": _NEXT}),
+        ],
+    },
+}  # fmt: skip

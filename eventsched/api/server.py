@@ -1,0 +1,97 @@
+"""Serves the API until a signal comes: what ``eventsched serve`` runs."""
+
+import asyncio
+import ipaddress
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from eventsched import signals
+from eventsched.api.application import ROOT, Gate, OpenGate, application
+from eventsched.api.operations import Desk
+from eventsched.api.static_tokens import StaticTokens
+from eventsched.domain.errors import InputError
+from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
+from eventsched.web.http.https_server import Place, serving_at
+
+logger = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ApiOptions:
+    """Where to listen, and which clients are served. Without files for certificate and key, the
+    port is plain HTTP on a loopback address, or with ``plain``; otherwise it has a self-signed
+    certificate.
+    ``no_tokens`` serves clients without a token on an address that other machines reach."""
+
+    address: str = "127.0.0.1"
+    port: int = 8787
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    plain: bool = False
+    tokens_file: Path | None = None
+    no_tokens: bool = False
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def gate_of(options: ApiOptions) -> Gate:
+    """The gate that the options describe. Raises InputError."""
+    if options.tokens_file is not None:
+        if options.no_tokens:
+            raise InputError("--no-tokens", "excludes --tokens", "leave one of them out")
+        return StaticTokens(options.tokens_file)
+    if not is_loopback(options.address) and not options.no_tokens:
+        problem = f"other machines reach {options.address}, and no client needs a token"
+        raise InputError("--bind-address", problem, "give --tokens FILE, or --no-tokens")
+    return OpenGate(local_only=is_loopback(options.address))
+
+
+def place_of(options: ApiOptions) -> Place:
+    """Where to listen. Raises InputError for certificates that cannot be used."""
+    return Place(options.address, options.port, "--port", _certificates(options))
+
+
+def _certificates(options: ApiOptions) -> Certificates | None:
+    given, missing = "--tls-cert-file", "--tls-private-key-file"
+    if options.cert_file is None and options.key_file is not None:
+        given, missing = missing, given
+    if (options.cert_file is None) != (options.key_file is None):
+        raise InputError(given, f"is given without {missing}", "give both, or neither")
+    if options.plain:
+        if options.cert_file is not None:
+            raise InputError("--plain", "excludes --tls-cert-file", "leave one of them out")
+        return None
+    if options.cert_file is not None and options.key_file is not None:
+        return Certificates(Files(options.cert_file, options.key_file))
+    if is_loopback(options.address):
+        return None
+    return Certificates(SelfMade(own_names(options.address)))
+
+
+def serve(desk: Desk, gate: Gate, place: Place, announced: Callable[[str], None]) -> int:
+    """Serves until SIGINT or SIGTERM, and returns the exit code. ``announced`` is called with the
+    address. Raises InputError and UnavailableError for the port."""
+    return asyncio.run(_serve(desk, gate, place, announced))
+
+
+async def _serve(desk: Desk, gate: Gate, place: Place, announced: Callable[[str], None]) -> int:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    if signals.asked_to_end():
+        return 0
+    async with serving_at(place, application(desk, gate)) as url:
+        announced(f"{url}{ROOT}")
+        await ended.wait()
+    return 0

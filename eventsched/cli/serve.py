@@ -1,0 +1,100 @@
+"""``eventsched serve``: the HTTP API over a log."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.domain.errors import InputError
+from eventsched.eventlog import database
+
+if TYPE_CHECKING:
+    from eventsched.questions.streams import LoggedStreams
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "serve",
+        help="answer questions about a log over HTTP",
+        description="Serves the HTTP API (docs/api.md) over the log of a database: what happens "
+        "now, decisions with every node's verdict, pods and why they wait, states of the past. "
+        "Nothing is written. It listens on this machine only, unless --bind-address says "
+        "otherwise.",
+    )
+    where = parser.add_argument_group("the port")
+    where.add_argument(
+        "--bind-address", metavar="ADDRESS", default="127.0.0.1",
+        help="where to listen (default: 127.0.0.1)",
+    )  # fmt: skip
+    where.add_argument(
+        "--port", type=int, metavar="PORT", default=8787, help="default: 8787; 0 for a free one"
+    )
+    where.add_argument(
+        "--tls-cert-file", type=Path, metavar="FILE",
+        help="the certificate for HTTPS, as PEM; read again when it changes",
+    )  # fmt: skip
+    where.add_argument("--tls-private-key-file", type=Path, metavar="FILE", help="its key")
+    where.add_argument(
+        "--plain", action="store_true",
+        help="HTTP also on an address that other machines reach; the default there is HTTPS with a "
+        "self-signed certificate",
+    )  # fmt: skip
+    who = parser.add_argument_group("the clients")
+    who.add_argument(
+        "--tokens", type=Path, metavar="FILE",
+        help="clients need a bearer token of this file; read again when it changes",
+    )  # fmt: skip
+    who.add_argument(
+        "--no-tokens", action="store_true",
+        help="serve clients without a token on an address that other machines reach",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
+        help="a file with plugins that the stream was written with; may be repeated",
+    )  # fmt: skip
+    add_database_options(parser, stream=False)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until it is stopped."""
+    try:
+        from eventsched.api import server
+        from eventsched.api.operations import Desk
+        from eventsched.questions.states import FoldedStates
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            "this command",
+            f"needs the package {missing.name}",
+            "install it: pip install 'eventsched[cluster]'",
+        ) from missing
+    wanted = server.ApiOptions(
+        options.bind_address, options.port, options.tls_cert_file, options.tls_private_key_file,
+        options.plain, options.tokens, options.no_tokens,
+    )  # fmt: skip
+    gate, place = server.gate_of(wanted), server.place_of(wanted)
+    with _streams(options) as streams:
+        streams.answer()
+        desk = Desk(streams, FoldedStates(), tuple(options.plugin))
+        return server.serve(desk, gate, place, _announce)
+
+
+def _announce(url: str) -> None:
+    print(f"serving {url}", flush=True)
+    if url.startswith("http://") and "//127.0.0.1" not in url and "//[::1]" not in url:
+        print("warning: tokens and answers are not encrypted", file=sys.stderr)
+
+
+@contextmanager
+def _streams(options: argparse.Namespace) -> Iterator["LoggedStreams"]:
+    from eventsched.questions.streams import DatabaseStreams
+
+    with (
+        database.reader_address(*database_of(options)) as address,
+        closing(DatabaseStreams(lambda: address)) as streams,
+    ):
+        yield streams

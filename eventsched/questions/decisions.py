@@ -1,0 +1,267 @@
+"""Decisions by position: pages with filters, and one decision in full.
+
+A page looks at a bounded number of decisions, so a filter that few of them pass gives short pages
+and a place to go on from, and no answer takes longer in a longer log.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from eventsched.cli.output.time_format import iso
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import PodDecided
+from eventsched.eventlog.port import StoredRecord
+from eventsched.history.decision_vectors import VectorSource
+from eventsched.questions.answer_shapes import Decision, DecisionDetail, Decisions, RefusedNodes
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+
+LOOKED_AT = 20_000
+"""Decisions that one page looks at."""
+_FAILED = ("unschedulable", "error")
+_OF_NO_PLUGIN = 65_533
+"""Verdict numbers from here on are not from a plugin: they count last."""
+
+_COLUMNS = """
+d.seq, d.at, CAST(d.pod AS text) AS uid, d.attempt, d.profile, CAST(d.outcome AS text) AS outcome,
+d.node, d.score, d.runner_up, d.runner_up_score, d.feasible, d.evaluated, d.ties, p.namespace,
+p.name
+"""
+_EDGE = """
+SELECT {edge}(w.seq) AS edge, count(*) AS looked FROM (
+    SELECT d.seq FROM eventsched_log.decision d
+    WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high ORDER BY d.seq {order} LIMIT :most
+) AS w
+"""
+_PAGE = """
+SELECT {columns} FROM eventsched_log.decision d
+LEFT JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
+WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
+ORDER BY d.seq {order} LIMIT :limit
+"""
+_REFUSED = """
+SELECT r.seq, r.number, r.nodes FROM eventsched_log.refusal r
+WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high AND r.seq IN :seqs
+"""
+_UIDS = """
+SELECT CAST(p.uid AS text) AS uid FROM eventsched_log.pod p
+WHERE p.stream = :s AND p.name = :name{namespace} ORDER BY p.seq DESC LIMIT 100
+"""
+_OF_POD = """
+SELECT {columns} FROM eventsched_log.decision d
+LEFT JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
+WHERE d.stream = :s AND d.pod IN :uids AND d.seq >= :low AND d.seq < :high{conditions}
+ORDER BY d.seq {order} LIMIT :limit
+"""
+_BESIDE = """
+SELECT max(CASE WHEN d.seq < :seq THEN d.seq END) AS previous,
+       min(CASE WHEN d.seq > :seq THEN d.seq END) AS following
+FROM eventsched_log.decision d WHERE d.stream = :s AND d.pod = :uid
+"""
+
+
+class DecisionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which decisions. ``reason`` is a part of a refusal's reason, in any case; it and ``plugin``
+    mean the same refusal. ``owner`` is the name of a controller of pods that still exist. Positions
+    from ``low`` to before ``high``."""
+
+    namespace: str | None = None
+    pod: str | None = None
+    owner: str | None = None
+    reason: str | None = None
+    plugin: str | None = None
+    node: str | None = None
+    profile: str | None = None
+    outcome: str | None = None
+    low: int = 0
+    high: int | None = None
+
+
+def decisions_page(
+    stream: LoggedStream, sees: Visibility, wanted: DecisionFilter, limit: int, *, newest: bool
+) -> Decisions:
+    """A page of decisions, the newest or the oldest first. Raises UnavailableError, and
+    NotVisibleError."""
+    if wanted.namespace is not None:
+        sees.require(wanted.namespace, "namespace")
+    head = stream.rows.head
+    high = head if wanted.high is None else min(wanted.high, head)
+    edges = _edges(stream, wanted.low, high, newest=newest)
+    if wanted.pod is not None:
+        low, top, more = wanted.low, high, None
+    else:
+        low, top, more = edges
+    conditions, values = _conditions(wanted, sees, low, top, stream)
+    query = _PAGE
+    if wanted.pod is not None:
+        uids = _uids(stream, wanted)
+        if not uids:
+            return Decisions(stream=stream.name, head=head, decisions=[], next=None)
+        query, values = _OF_POD, {**values, "uids": uids}
+    order = "DESC" if newest else "ASC"
+    text = query.format(columns=_COLUMNS, conditions=conditions, order=order)
+    rows = stream.rows.all(text, low=low, high=top, limit=limit + 1, **values)
+    if len(rows) > limit:
+        rows = rows[:limit]
+        more = rows[-1]["seq"] if newest else rows[-1]["seq"] + 1
+    return Decisions(stream=stream.name, head=head, decisions=decisions_of(stream, rows), next=more)
+
+
+def _edges(
+    stream: LoggedStream, low: int, high: int, *, newest: bool
+) -> tuple[int, int, int | None]:
+    """The positions from where to where a page looks, and the position to go on from."""
+    edge = "min" if newest else "max"
+    query = _EDGE.format(edge=edge, order="DESC" if newest else "ASC")
+    row = stream.rows.one(query, low=low, high=high, most=LOOKED_AT)
+    assert row is not None
+    if row["looked"] < LOOKED_AT:
+        return low, high, None
+    return (row["edge"], high, row["edge"]) if newest else (low, row["edge"] + 1, row["edge"] + 1)
+
+
+def _uids(stream: LoggedStream, wanted: DecisionFilter) -> list[str]:
+    namespace = "" if wanted.namespace is None else " AND p.namespace = :namespace"
+    values = {} if wanted.namespace is None else {"namespace": wanted.namespace}
+    rows = stream.rows.all(_UIDS.format(namespace=namespace), name=wanted.pod, **values)
+    return [row["uid"] for row in rows]
+
+
+def _conditions(
+    wanted: DecisionFilter, sees: Visibility, low: int, high: int, stream: LoggedStream
+) -> tuple[str, dict[str, Any]]:
+    """What else a row has to be, as SQL, and the values in it."""
+    visible, seen = sees.condition("p.namespace")
+    text, values = visible, dict[str, Any](seen)
+    columns = {
+        "d.node": wanted.node, "d.profile": wanted.profile, "p.namespace": wanted.namespace,
+        "CAST(d.outcome AS text)": wanted.outcome,
+    }  # fmt: skip
+    for number, (column, value) in enumerate(columns.items()):
+        if value is not None:
+            text += f" AND {column} = :value{number}"
+            values[f"value{number}"] = value
+    if wanted.owner is not None:
+        text += (
+            " AND d.pod IN (SELECT n.uid FROM eventsched_log.pod_now n"
+            " WHERE n.stream = :s AND n.owner_name = :owner)"
+        )
+        values["owner"] = wanted.owner
+    if wanted.plugin is not None or wanted.reason is not None:
+        numbers = stream.rows.numbers(wanted.plugin, wanted.reason)
+        text += (
+            " AND d.seq IN (SELECT r.seq FROM eventsched_log.refusal r"
+            f" WHERE r.stream = :s AND r.seq >= {low} AND r.seq < {high} AND r.number IN :numbers)"
+        )
+        values["numbers"] = numbers or [-1]
+    return text, values
+
+
+def decisions_of(stream: LoggedStream, rows: Sequence[Any]) -> list[Decision]:
+    """Decisions of rows, with the dominant refusals of those that failed."""
+    failed = [row["seq"] for row in rows if row["outcome"] in _FAILED]
+    dominant = dominant_refusals(stream, failed)
+    meanings = stream.rows.refusals(dominant.values())
+    found = []
+    for row in rows:
+        refusal = meanings[dominant[row["seq"]]] if row["seq"] in dominant else None
+        placed = bool(row["node"])
+        found.append(
+            Decision(
+                position=row["seq"],
+                at=iso(row["at"]),
+                namespace=row["namespace"],
+                pod=row["name"],
+                uid=row["uid"],
+                attempt=row["attempt"],
+                profile=row["profile"],
+                outcome=row["outcome"],
+                node=row["node"] or None,
+                score=row["score"] if placed else None,
+                runner_up=row["runner_up"] or None,
+                runner_up_score=row["runner_up_score"] if row["runner_up"] else None,
+                feasible=row["feasible"],
+                evaluated=row["evaluated"],
+                ties=row["ties"],
+                plugin=None if refusal is None else refusal.plugin,
+                code=None if refusal is None else refusal.code,
+                reason=None if refusal is None else refusal.reason,
+            )
+        )
+    return found
+
+
+def dominant_refusals(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, int]:
+    """The number of the verdict on most nodes, by position of the decision: as view pods_now
+    chooses it."""
+    if not seqs:
+        return {}
+    best: dict[int, tuple[bool, int, int]] = {}
+    for row in stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=list(seqs)):
+        rank = (row["number"] >= _OF_NO_PLUGIN, -row["nodes"], row["number"])
+        best[row["seq"]] = min(rank, best.get(row["seq"], rank))
+    return {seq: rank[2] for seq, rank in best.items()}
+
+
+# --- one decision -----------------------------------------------------------------------------
+
+
+def stored_decision(
+    stream: LoggedStream, sees: Visibility, position: int
+) -> tuple[StoredRecord, PodDecided]:
+    """The record at a position. Raises InputError if it is not a decision, and NotVisibleError."""
+    where = f"position {position}"
+    head = stream.log.head.next
+    if not 0 <= position < head:
+        raise InputError(where, f"the log ends at position {head}", "name one before that")
+    stored = next(stream.log.read(position))
+    if stored.position != position:
+        problem = f"the records before position {stored.position} were dropped"
+        raise InputError(where, problem, "ask an archive of the log")
+    record = stored.record
+    if not isinstance(record, PodDecided):
+        raise InputError(where, f"is a {stored.kind}, not a decision", "take one from /decisions")
+    if not sees.is_whole:
+        name = stream.evidence().names([record.uid]).get(record.uid, "")
+        sees.require(name.partition("/")[0], where)
+    return stored, record
+
+
+def decision_detail(stream: LoggedStream, sees: Visibility, position: int) -> DecisionDetail:
+    """A decision in full. Raises what ``stored_decision`` raises."""
+    stored, record = stored_decision(stream, sees, position)
+    text = _PAGE.format(columns=_COLUMNS, conditions="", order="ASC")
+    row = stream.rows.one(text, low=position, high=position + 1, limit=1)
+    assert row is not None
+    beside = stream.rows.one(_BESIDE, seq=position, uid=row["uid"])
+    assert beside is not None
+    meanings = stream.rows.refusals(number for number, _ in record.counts)
+    return DecisionDetail(
+        stream=stream.name,
+        decision=decisions_of(stream, [row])[0],
+        cause=stored.cause,
+        message=record.message or None,
+        draw=str(record.draw),
+        nominated=record.nominated,
+        refusals=[
+            RefusedNodes(
+                plugin=meanings[number].plugin, code=meanings[number].code,
+                reason=meanings[number].reason, nodes=nodes,
+            )
+            for number, nodes in sorted(record.counts, key=lambda count: -count[1])
+        ],
+        waits_until={plugin: iso(end) for plugin, end in record.deadlines.items()},
+        vectors=vector_source(stream, position, record).value,
+        previous=beside["previous"],
+        following=beside["following"],
+    )  # fmt: skip
+
+
+def vector_source(stream: LoggedStream, position: int, record: PodDecided) -> VectorSource:
+    """What the log has of a decision's verdicts and scores."""
+    detail = stream.log.detail(position)
+    if detail is not None:
+        return VectorSource.BEST if detail.is_partial else VectorSource.ALL
+    return VectorSource.DIGEST if record.digest else VectorSource.NONE

@@ -1,0 +1,200 @@
+"""What happens now: who waits and why, how fast decisions are, and how far the log is."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from eventsched.cli.output.time_format import iso
+from eventsched.domain.units import is_virtual
+from eventsched.questions.answer_shapes import (
+    LogFacts,
+    NodesFilled,
+    Now,
+    StreamLeader,
+    WaitingReason,
+    WaitingState,
+    Waits,
+)
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+
+_MINUTE = 60_000_000
+_REASONS = 20
+"""Reasons that are listed, those of most pods first."""
+_COUNTED = 5_000
+"""Decisions that are looked at for their rate."""
+_MEASURED = 500
+"""Placements whose waiting time is measured."""
+_WAITING = ("active", "backoff", "unschedulable", "gated")
+
+_STATES = """
+SELECT n.state, count(*) AS pods, min(n.waiting_since) AS since
+FROM eventsched_log.pod_now n WHERE n.stream = :s{visible} GROUP BY n.state
+"""
+_OLDEST = """
+SELECT n.namespace, n.name FROM eventsched_log.pod_now n
+WHERE n.stream = :s AND n.state = :state AND n.waiting_since = :since{visible}
+ORDER BY n.seq LIMIT 1
+"""
+_REASONS_OF = """
+SELECT n.verdict, n.plugin, CASE WHEN n.verdict IS NULL THEN n.message END AS message,
+       count(*) AS pods, min(n.waiting_since) AS since, min(n.namespace || '/' || n.name) AS example
+FROM eventsched_log.pod_now n
+WHERE n.stream = :s AND n.state IN :states AND n.decided_seq IS NOT NULL{visible}
+GROUP BY 1, 2, 3 ORDER BY pods DESC, since LIMIT 200
+"""
+_LOG = """
+SELECT h.next, h.epoch, h.holder FROM eventsched_log.head h WHERE h.stream = :s
+"""
+_LAST_BATCH = """
+SELECT CAST(extract(epoch FROM b.written_at) * 1000000 AS bigint) AS written,
+       CAST(b.body -> (b.count - 1) ->> 0 AS bigint) AS at
+FROM eventsched_log.batch b WHERE b.stream = :s ORDER BY b.first DESC LIMIT 1
+"""
+_TERM = """
+SELECT CAST(extract(epoch FROM e.started_at) * 1000000 AS bigint) AS since
+FROM eventsched_log.epoch e WHERE e.stream = :s AND e.epoch = :epoch
+"""
+_RATE = """
+SELECT count(*) AS decisions FROM (
+    SELECT d.at FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
+) AS newest WHERE newest.at > :after
+"""
+_SPAN = """
+SELECT min(newest.at) AS first FROM (
+    SELECT d.at FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
+) AS newest
+"""
+_PLACED = """
+SELECT placed.at - (SELECT min(m.at) FROM eventsched_log.queue_move m
+                    WHERE m.stream = :s AND m.pod = placed.pod) AS waited
+FROM (SELECT d.at, d.pod FROM eventsched_log.decision d
+      {join}WHERE d.stream = :s AND d.seq >= :floor
+        AND d.outcome IN ('scheduled', 'waiting'){visible}
+      ORDER BY d.seq DESC LIMIT :most) AS placed
+"""
+_FLOOR = """
+SELECT min(newest.seq) AS floor FROM (
+    SELECT d.seq FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
+) AS newest
+"""
+_JOIN = "JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod "
+
+
+def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) -> Now:
+    """What happens now. ``nodes`` is shown to those who see everything. Raises
+    UnavailableError."""
+    rows = stream.rows
+    head, last = rows.one(_LOG), rows.one(_LAST_BATCH)
+    assert head is not None
+    clock = time.time_ns() // 1_000
+    newest = clock if last is None else int(last["at"])
+    virtual = is_virtual(newest) if last is not None else False
+    present = newest if virtual else max(clock, newest)
+    visible, values = sees.condition("n.namespace")
+    states = _states(stream, visible, values, present)
+    return Now(
+        stream=stream.name,
+        position=head["next"],
+        now=iso(present),
+        pods=sum(state.pods for state in states),
+        waiting=sum(state.pods for state in states if state.state in _WAITING),
+        states=states,
+        reasons=_reasons(stream, visible, values, present),
+        decisions_per_second=_rate(stream, present),
+        waits=_waits(stream, sees),
+        log=_log(head, last, clock, virtual=virtual),
+        leader=_leader(stream, head),
+        nodes=nodes if sees.is_whole else None,
+    )
+
+
+def _states(
+    stream: LoggedStream, visible: str, values: Mapping[str, Any], now: int
+) -> list[WaitingState]:
+    found = []
+    for row in stream.rows.all(_STATES.format(visible=visible), **values):
+        since, oldest = row["since"], None
+        if since is not None:
+            query = _OLDEST.format(visible=visible)
+            oldest = stream.rows.one(query, state=row["state"], since=since, **values)
+        found.append(
+            WaitingState(
+                state=row["state"],
+                pods=row["pods"],
+                oldest_seconds=None if since is None else (now - since) / 1e6,
+                oldest_since=None if since is None else iso(since),
+                oldest=None if oldest is None else f"{oldest['namespace']}/{oldest['name']}",
+            )
+        )
+    order = (*_WAITING, "waiting", "binding", "bound", "unqueued")
+    return sorted(found, key=lambda each: order.index(each.state))
+
+
+def _reasons(
+    stream: LoggedStream, visible: str, values: Mapping[str, Any], now: int
+) -> list[WaitingReason]:
+    query = _REASONS_OF.format(visible=visible)
+    rows = stream.rows.all(query, states=list(_WAITING[:3]), **values)
+    meanings = stream.rows.refusals(row["verdict"] for row in rows if row["verdict"] is not None)
+    found: dict[tuple[str | None, str | None], WaitingReason] = {}
+    for row in rows:
+        plugin, reason = row["plugin"] or None, row["message"]
+        if row["verdict"] is not None:
+            refusal = meanings[row["verdict"]]
+            plugin, reason = refusal.plugin, refusal.reason
+        waited = None if row["since"] is None else (now - row["since"]) / 1e6
+        same = found.get((plugin, reason))
+        found[plugin, reason] = WaitingReason(
+            plugin=plugin,
+            reason=reason,
+            pods=row["pods"] + (same.pods if same else 0),
+            oldest_seconds=max(waited or 0.0, same.oldest_seconds or 0.0) if same else waited,
+            example=same.example if same else row["example"],
+        )
+    return sorted(found.values(), key=lambda each: -each.pods)[:_REASONS]
+
+
+def _rate(stream: LoggedStream, now: int) -> float:
+    """Decisions a second in the last minute; if there are too many to look at, in the time that
+    the newest ones took."""
+    row = stream.rows.one(_RATE, most=_COUNTED, after=now - _MINUTE)
+    count = 0 if row is None else int(row["decisions"])
+    if count < _COUNTED:
+        return count / 60
+    span = stream.rows.one(_SPAN, most=_COUNTED)
+    assert span is not None
+    return float(count * 1e6 / max(1, now - span["first"]))
+
+
+def _waits(stream: LoggedStream, sees: Visibility) -> Waits:
+    floor = stream.rows.one(_FLOOR, most=_COUNTED)
+    if floor is None or floor["floor"] is None:
+        return Waits(pods=0, p50_seconds=None, p99_seconds=None)
+    visible, values = sees.condition("p.namespace")
+    query = _PLACED.format(visible=visible, join=_JOIN if visible else "")
+    rows = stream.rows.all(query, floor=floor["floor"], most=_MEASURED, **values)
+    waited = sorted(row["waited"] / 1e6 for row in rows if row["waited"] is not None)
+    if not waited:
+        return Waits(pods=0, p50_seconds=None, p99_seconds=None)
+    middle, last = len(waited) // 2, min(len(waited) - 1, len(waited) * 99 // 100)
+    return Waits(pods=len(waited), p50_seconds=waited[middle], p99_seconds=waited[last])
+
+
+def _log(head: Any, last: Any, clock: int, *, virtual: bool) -> LogFacts:
+    if last is None:
+        return LogFacts(head=head["next"], written_at=None, lag_seconds=None, idle_seconds=None)
+    return LogFacts(
+        head=head["next"],
+        written_at=iso(last["written"]),
+        lag_seconds=None if virtual else max(0.0, (last["written"] - last["at"]) / 1e6),
+        idle_seconds=None if virtual else max(0.0, (clock - last["written"]) / 1e6),
+    )
+
+
+def _leader(stream: LoggedStream, head: Any) -> StreamLeader | None:
+    if not head["holder"]:
+        return None
+    term = stream.rows.one(_TERM, epoch=head["epoch"])
+    since = None if term is None else iso(term["since"])
+    return StreamLeader(holder=head["holder"], epoch=head["epoch"], since=since)

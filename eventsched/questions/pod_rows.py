@@ -1,0 +1,225 @@
+"""Pods, one row each: those that exist, or all with an attempt, by position or time."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from eventsched.cli.output.time_format import iso
+from eventsched.domain.errors import InputError
+from eventsched.domain.units import is_virtual
+from eventsched.questions.answer_shapes import PodRow, Pods
+from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+
+SORTS = {"position": "n.seq", "since": "n.since", "waiting": "coalesce(n.waiting_since, {last})"}
+"""What pods are sorted by, with the column; a - before it turns the order around."""
+_LAST = 2**62
+_FAILED = ("unschedulable", "error")
+
+_PRESENT = """
+SELECT CAST(n.uid AS text) AS uid, n.seq, n.since, n.waiting_since, n.decided_seq, n.attempts,
+       n.priority, n.verdict, n.deleting, n.state, n.namespace, n.name, n.scheduler, n.owner_kind,
+       n.owner_name, n.node, n.nominated, n.plugin, n.message, {key} AS key
+FROM eventsched_log.pod_now n
+WHERE n.stream = :s{conditions} ORDER BY {key} {order}, n.seq {order} LIMIT :limit
+"""
+_DECIDED = """
+SELECT d.seq, d.at, CAST(d.outcome AS text) AS outcome, CAST(d.pod AS text) AS uid, d.node,
+       (SELECT min(m.at) FROM eventsched_log.queue_move m
+        WHERE m.stream = :s AND m.pod = d.pod) AS queued
+FROM eventsched_log.decision d WHERE d.stream = :s AND d.seq IN :seqs
+"""
+_NEWEST = """
+SELECT CAST(b.body -> (b.count - 1) ->> 0 AS bigint) AS at
+FROM eventsched_log.batch b WHERE b.stream = :s ORDER BY b.first DESC LIMIT 1
+"""
+_EDGE = """
+SELECT min(w.seq) AS edge, count(*) AS looked FROM (
+    SELECT d.seq FROM eventsched_log.decision d
+    WHERE d.stream = :s AND d.seq < :high ORDER BY d.seq DESC LIMIT :most
+) AS w
+"""
+_EVER = """
+SELECT CAST(d.pod AS text) AS uid, d.seq AS decided_seq, d.attempt AS attempts,
+       d.profile AS scheduler, d.node, p.seq, p.namespace, p.name, n.state, n.since,
+       n.waiting_since, n.priority, n.verdict, n.deleting, n.owner_kind, n.owner_name,
+       n.nominated, n.plugin, n.message, d.seq AS key
+FROM eventsched_log.decision d
+JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
+LEFT JOIN eventsched_log.pod_now n ON n.stream = d.stream AND n.uid = d.pod
+WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
+  AND NOT EXISTS (SELECT 1 FROM eventsched_log.decision e
+                  WHERE e.stream = :s AND e.pod = d.pod AND e.seq > d.seq)
+ORDER BY d.seq DESC LIMIT :limit
+"""
+
+
+class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pods. ``reason`` is a part of the reason of the last attempt's dominant refusal, in any
+    case; ``plugin`` is the one of that refusal. With ``ever`` also those that are gone, if they
+    were tried."""
+
+    namespace: str | None = None
+    name: str | None = None
+    owner: str | None = None
+    state: str | None = None
+    reason: str | None = None
+    plugin: str | None = None
+    node: str | None = None
+    profile: str | None = None
+    ever: bool = False
+
+
+def pods_page(
+    stream: LoggedStream,
+    sees: Visibility,
+    wanted: PodRowFilter,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+    clock: int,
+) -> Pods:
+    """A page of pods; ``clock`` is the present time (µs). Raises InputError and
+    UnavailableError."""
+    if wanted.namespace is not None:
+        sees.require(wanted.namespace, "namespace")
+    if wanted.ever:
+        if sort not in ("", "-position"):
+            remedy = "leave sort out: with ever the pods of the newest attempts come first"
+            raise InputError("sort", "goes with pods that exist", remedy)
+        rows, more = _ever(stream, sees, wanted, cursor, limit)
+    else:
+        rows, more = _present(stream, sees, wanted, sort or "-position", cursor, limit)
+    return Pods(
+        stream=stream.name, head=stream.rows.head, pods=_pods_of(stream, rows, clock), next=more
+    )
+
+
+def _present(
+    stream: LoggedStream,
+    sees: Visibility,
+    wanted: PodRowFilter,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+) -> tuple[Sequence[Any], str | None]:
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    if name not in SORTS:
+        known = ", ".join(SORTS)
+        raise InputError("sort", f"{sort!r} is unknown", f"take one of {known}, or -{name}")
+    key = SORTS[name].format(last=-1 if descending else _LAST)
+    conditions, values = _conditions(stream, sees, wanted, "n")
+    if cursor is not None:
+        before, seq = _place(cursor, 2)
+        sign = "<" if descending else ">"
+        conditions += f" AND ({key} {sign} {before} OR {key} = {before} AND n.seq {sign} {seq})"
+    order = "DESC" if descending else "ASC"
+    query = _PRESENT.format(key=key, conditions=conditions, order=order)
+    rows = stream.rows.all(query, limit=limit + 1, **values)
+    if len(rows) <= limit:
+        return rows, None
+    return rows[:limit], f"{rows[limit - 1]['key']}.{rows[limit - 1]['seq']}"
+
+
+def _ever(
+    stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, cursor: str | None, limit: int
+) -> tuple[Sequence[Any], str | None]:
+    """The pods of the newest attempts, of a bounded number of these."""
+    high = _LAST if cursor is None else _place(cursor, 1)[0]
+    edge = stream.rows.one(_EDGE, high=high, most=LOOKED_AT)
+    assert edge is not None
+    if not edge["looked"]:
+        return (), None
+    conditions, values = _conditions(stream, sees, wanted, "p")
+    query = _EVER.format(conditions=conditions)
+    rows = stream.rows.all(query, low=edge["edge"], high=high, limit=limit + 1, **values)
+    if len(rows) > limit:
+        return rows[:limit], str(rows[limit - 1]["key"])
+    return rows, str(edge["edge"]) if edge["looked"] == LOOKED_AT else None
+
+
+def _place(cursor: str, parts: int) -> list[int]:
+    """The numbers of a cursor. Raises InputError."""
+    words = cursor.split(".")
+    numbers = [word.removeprefix("-") for word in words]
+    if len(words) != parts or not all(n.isascii() and n.isdigit() and len(n) < 20 for n in numbers):
+        problem = f"{cursor!r} is not a place to go on from"
+        raise InputError("cursor", problem, "take next of the page before, with the same sort")
+    return [int(word) for word in words]
+
+
+def _conditions(
+    stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, table: str
+) -> tuple[str, dict[str, Any]]:
+    """What else a row has to be, as SQL, and the values in it. ``table`` has the name."""
+    visible, seen = sees.condition(f"{table}.namespace")
+    text, values = visible, dict[str, Any](seen)
+    node, profile = ("d.node", "d.profile") if wanted.ever else ("n.node", "n.scheduler")
+    state = "coalesce(n.state, 'gone')" if wanted.ever else "n.state"
+    columns = {
+        f"{table}.namespace": wanted.namespace, f"{table}.name": wanted.name,
+        "n.owner_name": wanted.owner, state: wanted.state, node: wanted.node,
+        profile: wanted.profile,
+    }  # fmt: skip
+    for number, (column, value) in enumerate(columns.items()):
+        if value is not None:
+            text += f" AND {column} = :value{number}"
+            values[f"value{number}"] = value
+    if wanted.plugin is None and wanted.reason is None:
+        return text, values
+    values["numbers"] = stream.rows.numbers(wanted.plugin, wanted.reason) or [-1]
+    others = ["n.verdict IS NULL"]
+    if wanted.plugin is not None:
+        others.append("n.plugin = :plugin")
+        values["plugin"] = wanted.plugin
+    if wanted.reason is not None:
+        others.append("strpos(lower(n.message), lower(:reason)) > 0")
+        values["reason"] = wanted.reason
+    return f"{text} AND (n.verdict IN :numbers OR {' AND '.join(others)})", values
+
+
+def _pods_of(stream: LoggedStream, rows: Sequence[Any], clock: int) -> list[PodRow]:
+    seqs = [row["decided_seq"] for row in rows if row["decided_seq"] is not None]
+    decided = {row["seq"]: row for row in stream.rows.all(_DECIDED, seqs=seqs)} if seqs else {}
+    newest = stream.rows.one(_NEWEST)
+    at = 0 if newest is None else newest["at"]
+    present = at if is_virtual(at) else max(at, clock)
+    failed = [seq for seq, row in decided.items() if row["outcome"] in _FAILED]
+    numbers = dominant_refusals(stream, failed)
+    return [_pod(stream, row, decided.get(row["decided_seq"]), numbers, present) for row in rows]
+
+
+def _pod(stream: LoggedStream, row: Any, decided: Any, numbers: dict[int, int], now: int) -> PodRow:
+    number = numbers.get(row["decided_seq"])
+    refusal = None if number is None else stream.rows.refusals([number])[number]
+    waiting = row["waiting_since"]
+    waited = None if waiting is None else now - waiting
+    if waited is None and decided is not None and decided["node"] and decided["queued"] is not None:
+        waited = decided["at"] - decided["queued"]
+    return PodRow(
+        position=row["seq"],
+        namespace=row["namespace"],
+        name=row["name"],
+        uid=row["uid"],
+        state=row["state"] or "gone",
+        since=None if row["since"] is None else iso(row["since"]),
+        waiting_since=None if waiting is None else iso(waiting),
+        wait_seconds=None if waited is None else waited / 1e6,
+        attempts=row["attempts"],
+        outcome=None if decided is None else decided["outcome"],
+        plugin=(row["plugin"] or None) if refusal is None else refusal.plugin,
+        code=None if refusal is None else refusal.code,
+        reason=row["message"] if refusal is None else refusal.reason,
+        message=row["message"] or None,
+        node=row["node"] or None,
+        nominated=row["nominated"] or None,
+        owner_kind=row["owner_kind"],
+        owner_name=row["owner_name"],
+        priority=row["priority"],
+        profile=row["scheduler"],
+        deleting=bool(row["deleting"]),
+        decided=row["decided_seq"],
+        decided_at=None if decided is None else iso(decided["at"]),
+    )

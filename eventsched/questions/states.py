@@ -1,0 +1,203 @@
+"""States of the past and of now: which are kept, and the answers about one.
+
+A state is folded from the newest stored one before it. A few folded ones are kept, each with a lock
+of its own, so that questions about one do not wait for another that is being folded. The newest
+state of a stream goes on with the log.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from eventsched.cli.log_at import OpenLog
+from eventsched.cli.output.state_output import with_times
+from eventsched.domain.errors import InputError
+from eventsched.domain.records import Queue
+from eventsched.history.past_state.named_pods import find_pod_state
+from eventsched.history.past_state.state_document import (
+    node_document,
+    pod_document,
+    row_of,
+    state_document,
+)
+from eventsched.questions.answer_shapes import NodesFilled, ResourceTotal
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+from eventsched.runtime.queries.state_at import FoldedState, is_opening, state_at
+
+MOST_KEPT = 4
+"""Folded states that are kept, of all streams together."""
+_MOST_APPLIED = 20_000
+"""Records after the newest state that are applied to it; for more it is folded again."""
+
+
+@dataclass
+class _Kept:
+    """A folded state, and the lock that who uses it has. None: to be folded."""
+
+    lock: Lock = field(default_factory=Lock)
+    folded: FoldedState | None = None
+
+
+class FoldedStates:
+    """The folded states that are kept. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[str, int | None], _Kept] = OrderedDict()
+        self._filled: dict[str, NodesFilled] = {}
+
+    @contextmanager
+    def at(self, stream: LoggedStream, at: str | None) -> Iterator[FoldedState]:
+        """The state at a position or time, at the log's end without one. It may be read in the
+        block. Raises InputError and CorruptLogError."""
+        if not stream.log.head.next:
+            remedy = "run a scheduler on it first"
+            raise InputError(f"stream {stream.name}", "holds no record yet", remedy)
+        position = None if at is None else OpenLog(stream.log, stream.reader).position(at, "at")
+        kept = self._entry((stream.name, position))
+        with kept.lock:
+            if position is None:
+                before, kept.folded = kept.folded, None
+                kept.folded = self._newest(stream, before)
+            elif kept.folded is None:
+                kept.folded = _folded(stream, position)
+            yield kept.folded
+
+    def filled(self, stream: LoggedStream) -> NodesFilled | None:
+        """How full the nodes were in the newest state that was asked for; None if none was yet.
+        Does not wait for a state that is being folded."""
+        return self._filled.get(stream.name)
+
+    def fill(self, stream: LoggedStream) -> NodesFilled:
+        """How full the nodes are at the log's end."""
+        with self.at(stream, None) as folded:
+            known = self._filled.get(stream.name)
+            if known is None or known.position != folded.position:
+                known = self._filled[stream.name] = nodes_filled(folded)
+            return known
+
+    def _entry(self, key: tuple[str, int | None]) -> _Kept:
+        with self._lock:
+            kept = self._kept.setdefault(key, _Kept())
+            self._kept.move_to_end(key)
+            while len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+            return kept
+
+    def _newest(self, stream: LoggedStream, before: FoldedState | None) -> FoldedState:
+        """The state at the log's end, made from an older one if there is one."""
+        end = stream.log.head.next
+        if before is None or not 0 <= end - before.position <= _MOST_APPLIED:
+            return _folded(stream, end)
+        state, opening = before.state, before.opening
+        for stored in stream.log.read(before.position) if before.position < end else ():
+            if stored.position >= end:
+                break
+            record = stored.record
+            state.apply(record, stored.at)
+            opening = record if is_opening(record) else opening
+        return FoldedState(state, state.position, before.first, opening)
+
+
+def _folded(stream: LoggedStream, position: int) -> FoldedState:
+    try:
+        return state_at(stream.log, stream.reader, position, stream.log.head.next)
+    except InputError as problem:
+        where = "at" if problem.where == "--at" else problem.where
+        raise InputError(where, problem.problem, problem.remedy) from None
+
+
+def nodes_filled(folded: FoldedState) -> NodesFilled:
+    """How full each node of a state is."""
+    nodes = folded.state.nodes
+    rows = [row for row in range(nodes.size) if nodes.alive[row]]
+    documents = [node_document(folded.state, row) for row in rows]
+    totals = state_document(folded.state, whole=False)["resources"]
+    names = [name for name, total in totals.items() if total["allocatable"]]
+    return NodesFilled(
+        position=folded.position,
+        names=[document["name"] for document in documents],
+        filled={name: [_part(document, name) for document in documents] for name in names},
+        totals={name: ResourceTotal(**totals[name]) for name in names},
+    )
+
+
+def _part(document: dict[str, Any], resource: str) -> float | None:
+    offered = document["allocatable"].get(resource, 0)
+    return round(document["requested"][resource] / offered, 4) if offered else None
+
+
+_EVERY_QUEUE = "all"
+PARTS = ("summary", "nodes", "pods")
+
+
+@dataclass(frozen=True)
+class StateQuestion:
+    """What of a state is asked for: one node or pod, the pods of a queue (``all``: of each), or
+    else a ``part`` (PARTS). Lists are given from number ``offset`` on, ``limit`` at most."""
+
+    node: str | None = None
+    pod: str | None = None
+    queue: str | None = None
+    part: str = "summary"
+    offset: int = 0
+    limit: int = 100
+
+
+def state_answer(
+    stream: LoggedStream, sees: Visibility, folded: FoldedState, asked: StateQuestion
+) -> dict[str, Any]:
+    """A state, or a part of it, as ``eventsched state -o json`` prints it. Raises InputError, also
+    NotVisibleError."""
+    state = folded.state
+    place = {"stream": stream.name, "position": folded.position, "now": state.now}
+    if asked.pod is not None:
+        pod_state = find_pod_state(state.pods, asked.pod, "pod")
+        sees.require(pod_state.pod.namespace, "pod")
+        return _timed(place | {"pod": pod_document(state, pod_state)})
+    sees.require_whole("state")
+    if asked.node is not None:
+        row = _row(folded, asked.node)
+        on_node = [pod_document(state, state.pods[uid]) for uid in state.nodes.residents[row]]
+        return _timed(place | {"node": node_document(state, row), "pods": on_node})
+    if asked.queue is not None:
+        waiting = sorted(
+            (each for each in state.pods.values() if each.queue is not None),
+            key=lambda each: (str(each.queue), each.order),
+        )
+        queued = [each for each in waiting if asked.queue in (_EVERY_QUEUE, str(each.queue))]
+        page, more = _page(queued, asked)
+        documents = [pod_document(state, each) for each in page]
+        return _timed(place | {"pods": documents, "next": more})
+    if asked.part == "nodes":
+        rows = [row for row in range(state.nodes.size) if state.nodes.alive[row]]
+        page, more = _page(rows, asked)
+        return _timed(place | {"nodes": [node_document(state, row) for row in page], "next": more})
+    if asked.part == "pods":
+        page, more = _page(list(state.pods.values()), asked)
+        return _timed(place | {"pods": [pod_document(state, each) for each in page], "next": more})
+    return _timed({"stream": stream.name, **state_document(state, whole=False)})
+
+
+def _row(folded: FoldedState, node: str) -> int:
+    try:
+        return row_of(folded.state, node)
+    except InputError as problem:
+        raise InputError("node", f"{node} {problem.problem}", problem.remedy) from None
+
+
+def _page(items: list[Any], asked: StateQuestion) -> tuple[list[Any], int | None]:
+    end = asked.offset + asked.limit
+    return items[asked.offset : end], end if end < len(items) else None
+
+
+def _timed(document: dict[str, Any]) -> dict[str, Any]:
+    answer: dict[str, Any] = with_times(document)
+    return answer
+
+
+QUEUES = (*map(str, Queue), _EVERY_QUEUE)

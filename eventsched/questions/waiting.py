@@ -1,0 +1,57 @@
+"""Which pods wait, in which order, and what for."""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from eventsched.cli.log_at import OpenLog
+from eventsched.cli.output.state_output import waiting_json
+from eventsched.cli.output.time_format import iso
+from eventsched.cli.queue import assembly_in_force, wait_estimates
+from eventsched.domain.units import is_virtual
+from eventsched.history.past_state.waiting_pods import waiting_pods
+from eventsched.questions.answer_shapes import QueueAnswer, QueuedRow
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+from eventsched.runtime.queries.state_at import FoldedState
+
+
+def queue_page(
+    stream: LoggedStream,
+    sees: Visibility,
+    folded: FoldedState,
+    queue: str | None,
+    offset: int,
+    limit: int,
+    plugins: list[Path],
+    *,
+    is_now: bool,
+) -> QueueAnswer:
+    """The waiting pods of a state, of one queue or of all, from number ``offset`` on. With
+    ``is_now`` the clock goes on since the last record. Raises InputError."""
+    profiles = assembly_in_force(folded, stream.name, plugins).profiles
+    waiting = [
+        each
+        for each in waiting_pods(folded.state, profiles)
+        if queue in (None, each.place) and sees.sees(each.pod_state.pod.namespace)
+    ]
+    now = folded.state.now
+    if is_now and not is_virtual(now):
+        now = max(now, time.time_ns() // 1_000)
+    end = offset + limit
+    shown = waiting[offset:end]
+    log = OpenLog(stream.log, stream.reader)
+    guesses = wait_estimates(log, folded.position, now, shown)
+    return QueueAnswer(
+        stream=stream.name,
+        position=folded.position,
+        now=iso(now),
+        counts=dict(Counter(each.place for each in waiting)),
+        pods=[
+            msgspec.convert(waiting_json(each, now, guesses.get(each.pod_state.pod.uid)), QueuedRow)
+            for each in shown
+        ],
+        next=end if end < len(waiting) else None,
+    )

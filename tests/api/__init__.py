@@ -1,0 +1,1 @@
+"""Tests of the HTTP API and of the questions behind it."""

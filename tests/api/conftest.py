@@ -1,0 +1,42 @@
+"""A log to ask about, and the API over it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from eventsched.api.application import OpenGate, application
+from eventsched.api.operations import Desk
+from eventsched.eventlog import database as databases
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
+from tests.databases import Server, database, migrate, one_server
+from tests.postgres.histories import odd, simulated
+from tests.postgres.simulations import small_batches
+
+__all__ = ["database", "one_server"]
+
+
+def _prepared(url: str) -> None:
+    migrate(url)
+    odd(url)
+    with small_batches():
+        simulated(url)
+
+
+@pytest.fixture(scope="session")
+def logs(one_server: Server) -> Iterator[str]:
+    """A database with two streams: an odd day, and a tight simulation."""
+    with one_server.fresh(_prepared) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def client(logs: str) -> Iterator[Client]:
+    """A client of the API over both."""
+    with (
+        databases.reader_address(logs, None) as address,
+        closing(DatabaseStreams(lambda: address)) as streams,
+    ):
+        yield Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))

@@ -1,0 +1,164 @@
+"""What happens now, compared with the views of a log that has waiting pods; and the answers' common
+rules: tags, methods, the Host, unreachable databases."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+
+from eventsched.api.application import OPENAPI, ROOT, OpenGate, application
+from eventsched.api.operations import OPERATIONS, Desk
+from eventsched.domain import records
+from eventsched.domain.records import FORMAT
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
+from tests.builders import make_node, make_pod
+from tests.postgres.histories import ODD, TIGHT, World
+from tests.waiting import until
+
+STREAM = "waiting"
+
+
+def waiting_log(address: str) -> World:
+    """Two nodes; pods that are too large, one that fits nowhere for its selector, one bound."""
+    world = World()
+    world.see(records.StreamStarted(format=FORMAT, engine="test", seed="now"), 0)
+    world.see(records.NodeAdded(node=make_node("n1", cpu=2000)), 0)
+    world.see(records.NodeAdded(node=make_node("n2", cpu=1000)), 0)
+    for number in range(3):
+        world.see(records.PodAdded(pod=make_pod(f"large-{number}", cpu=9000)), 1 + number)
+        world.attempt()
+    world.see(records.PodAdded(pod=make_pod("small", cpu=500)), 5)
+    placed = world.attempt()
+    world.see(records.BindSucceeded(uid="small", node=placed["small"]), 6)
+    world.write(address, STREAM)
+    return world
+
+
+@pytest.fixture
+def asking(database: str) -> Iterator[Client]:
+    waiting_log(database)
+    with closing(DatabaseStreams(lambda: database)) as streams:
+        yield Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+
+
+def test_now(asking: Client, database: str) -> None:
+    found = asking.get("/now?nodes=false")
+    with psycopg.connect(database) as connection:
+        states = connection.execute(
+            "SELECT state, count(*)::integer FROM eventsched.pods_now GROUP BY 1"
+        ).fetchall()
+    assert {each["state"]: each["pods"] for each in found["states"]} == dict(states)
+    assert found["pods"] == 4
+    assert found["waiting"] == 3
+    [refused] = found["reasons"]
+    assert (refused["plugin"], refused["reason"], refused["pods"]) == (
+        "NodeResourcesFit", "Insufficient cpu", 3
+    )  # fmt: skip
+    assert refused["example"] == "default/large-0"
+    queue = next(each for each in found["states"] if each["state"] == "unschedulable")
+    assert queue["oldest"] == "default/large-0"
+    assert queue["oldest_seconds"] == 5.0
+    assert refused["oldest_seconds"] == 5.0
+    assert found["decisions_per_second"] == 4 / 60
+    assert found["waits"] == {"pods": 1, "p50_seconds": 0.0, "p99_seconds": 0.0}
+    assert found["log"]["head"] == found["position"]
+    assert found["log"]["lag_seconds"] is None  # a simulation
+    assert found["leader"]["holder"] == "test"
+    assert found["nodes"] is None
+
+
+def test_how_full_the_nodes_are(asking: Client) -> None:
+    """Read in the background, so the first answers may not have it."""
+    found = [until(lambda: asking.get("/now")["nodes"], "the nodes are read", 60)]
+    nodes = asking.get("/now")["nodes"]
+    assert found == [nodes]
+    assert nodes["names"] == ["n1", "n2"]
+    assert sorted(nodes["filled"]["cpu"]) in ([0, 0.25], [0, 0.5])
+    assert nodes["totals"]["cpu"] == {"allocatable": 3000, "requested": 500}
+    assert nodes["position"] == asking.get("/now?nodes=false")["position"]
+
+
+def test_tags(client: Client) -> None:
+    """The same answer has the same tag, and is not sent again."""
+    for path in (f"/decisions?stream={TIGHT}", f"/state?stream={ODD}", "/streams"):
+        first, again = client.ask(ROOT + path), client.ask(ROOT + path)
+        assert first.headers["etag"] == again.headers["etag"]
+        for given in (first.headers["etag"], f'"a", W/{first.headers["etag"]}', "*"):
+            unchanged = client.ask(ROOT + path, if_none_match=given)
+            assert (unchanged.status, unchanged.body) == (304, b"")
+            assert unchanged.headers["etag"] == first.headers["etag"]
+        assert client.ask(ROOT + path, if_none_match='"a"').body == first.body
+    other = client.ask(f"{ROOT}/decisions?stream={ODD}")
+    assert other.headers["etag"] != client.ask(f"{ROOT}/decisions?stream={TIGHT}").headers["etag"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_it_is_only_read(client: Client, method: str) -> None:
+    refused = client.ask(f"{ROOT}/now", method)
+    assert refused.status == 405
+    assert refused.json["title"] == "Method Not Allowed"
+    assert sorted(refused.headers["allow"].split(", ")) == ["GET", "HEAD"]
+
+
+def test_unknown_paths(client: Client) -> None:
+    for path in ("", "/", "/pod", "/decisions/"):
+        assert "see /api/openapi.json" in client.problem(path, 404)
+
+
+def test_another_host(client: Client) -> None:
+    """A page of the web whose name points to this machine does not read the log."""
+    for path in (f"{ROOT}/streams", OPENAPI):
+        refused = client.ask(path, host="evil.example:8787")
+        assert refused.status == 403
+    assert client.ask(f"{ROOT}/streams", host="localhost:8787").status == 200
+    assert client.ask(f"{ROOT}/streams", host="[::1]:8787").status == 200
+
+
+def test_headers(client: Client) -> None:
+    for path in (f"{ROOT}/streams", f"{ROOT}/nothing"):
+        headers = client.ask(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_the_document_has_every_operation(client: Client) -> None:
+    document = client.document
+    assert document["openapi"] == "3.1.0"
+    assert list(document["paths"]) == [operation.path for operation in OPERATIONS]
+    for path, item in document["paths"].items():
+        parameters = item["get"]["parameters"]
+        in_path = {f"{{{each['name']}}}" for each in parameters if each["in"] == "path"}
+        assert in_path == {word for word in path.split("/") if word[:1] == "{"}
+
+
+def test_an_unreachable_database() -> None:
+    """No word of where it is, as clients need not know."""
+    address = "postgresql://someone:secret@127.0.0.1:1/eventsched"
+    with closing(DatabaseStreams(lambda: address)) as streams:
+        desk = Desk(streams, FoldedStates())
+        answered = Client(application(desk, OpenGate(local_only=True))).ask(f"{ROOT}/streams")
+    assert answered.status == 503
+    assert answered.headers["retry-after"] == "2"
+    assert b"127.0.0.1" not in answered.body
+    assert b"secret" not in answered.body
+
+
+def test_a_new_address_is_used(database: str) -> None:
+    """The next question after it changed."""
+    waiting_log(database)
+    addresses = ["postgresql://someone@127.0.0.1:1/eventsched", database]
+    with closing(DatabaseStreams(lambda: addresses[0])) as streams:
+        client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        assert client.ask(f"{ROOT}/streams").status == 503
+        del addresses[0]
+        assert client.get("/streams")["streams"][0]["name"] == STREAM
+        with psycopg.connect(database, autocommit=True) as admin:  # as a restart does
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        assert client.get("/streams")["streams"][0]["name"] == STREAM
+        assert client.get("/decisions")["stream"] == STREAM

@@ -1,0 +1,92 @@
+"""``eventsched serve`` as a process: over HTTP and HTTPS, and what it refuses."""
+
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.cli.main import main
+from tests.databases import ROOT
+from tests.postgres.histories import ODD, TIGHT
+from tests.waiting import next_line
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[str]:
+    """The address of a server, which ends by SIGTERM."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eventsched", "serve", "--port", "0", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+    try:
+        line = next_line(process, 120)
+        assert line.startswith("serving http"), (line, process.communicate(timeout=60))
+        yield line.split()[1]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+def got(url: str, token: str = "") -> Any:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+        return json.load(answer)
+
+
+def test_it_answers_until_it_is_stopped(logs: str) -> None:
+    with serving("--database", logs) as url:
+        assert url.startswith("http://127.0.0.1:")
+        assert [each["name"] for each in got(f"{url}/streams")["streams"]] == [ODD, TIGHT]
+        assert got(f"{url}/decisions?stream={TIGHT}&limit=3")["decisions"]
+        assert got(f"{url.removesuffix('v1')}openapi.json")["paths"]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            got(f"{url}/decisions")
+        assert json.load(refused.value)["where"] == "stream"
+
+
+def test_https_with_tokens(logs: str, tmp_path: Path) -> None:
+    token = "a-token-that-is-long-enough"
+    (tmp_path / "tokens").write_text(f"tokens: [{{name: a, token: {token}}}]")
+    words = ("--bind-address", "0.0.0.0", "--tokens", str(tmp_path / "tokens"))
+    with serving("--database", logs, *words) as url:
+        assert url.startswith("https://0.0.0.0:")
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            got(f"{url}/streams")
+        assert got(f"{url}/streams", token)["streams"]
+
+
+def test_what_it_refuses(logs: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """In one line, before anything is served."""
+
+    def refused(*words: str) -> str:
+        assert main(["serve", *words]) == 2
+        found = capsys.readouterr()
+        assert found.out == ""
+        return found.err
+
+    assert refused("--database", logs, "--bind-address", "0.0.0.0") == (
+        "eventsched serve: --bind-address: other machines reach 0.0.0.0, and no client needs a "
+        "token; give --tokens FILE, or --no-tokens\n"
+    )
+    assert refused("--database", logs, "--port", "99999") == (
+        "eventsched serve: --port: 99999 is not a port; choose one up to 65535\n"
+    )
+    assert refused() == (
+        "eventsched serve: options: no database is named; give --data-dir FOLDER or --database URL "
+        "(or set EVENTSCHED_DATABASE)\n"
+    )
+    assert main(["serve", "--database", "postgresql://a@127.0.0.1:1/b"]) == 3
