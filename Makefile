@@ -61,6 +61,9 @@ demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why, 
 	@echo '  $(BIN)/eventsched sql --data-dir $(DEMO)               # psql; \dv+ lists the views'
 	@echo '  $(BIN)/eventsched replay --verify --data-dir $(DEMO)   # decides all again, and compares'
 	@echo '  $(BIN)/eventsched verify --data-dir $(DEMO)            # has anybody touched the log?'
+	@echo 'look at it in the browser, as long as this runs:'
+	@echo "  $(BIN)/pip install -e '.[cluster]'"
+	@echo '  $(BIN)/eventsched serve --data-dir $(DEMO)     # http://127.0.0.1:8787/pods?ever=true'
 	@echo 'and run it on your own cluster:'
 	@echo '  kubectl get nodes,pods -A -o yaml > cluster.yaml'
 	@echo '  $(BIN)/eventsched simulate --manifests cluster.yaml'

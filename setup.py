@@ -15,6 +15,7 @@ setup(
         "eventsched": ["py.typed"],
         "eventsched.api": ["explain.schema.json"],
         "eventsched.history.verify": ["schema.json"],
+        "eventsched.pages": ["static/*", "templates/*.html"],
         f"{_MIGRATIONS}.sql": ["*.sql"],
     },
 )

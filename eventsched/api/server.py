@@ -1,4 +1,4 @@
-"""Serves the API until a signal comes: what ``eventsched serve`` runs."""
+"""Serves the API and the pages until a signal comes: what ``eventsched serve`` runs."""
 
 import asyncio
 import ipaddress
@@ -14,6 +14,7 @@ from eventsched.api.application import ROOT, Gate, OpenGate, application
 from eventsched.api.operations import Desk
 from eventsched.api.static_tokens import StaticTokens
 from eventsched.domain.errors import InputError
+from eventsched.pages.site import site
 from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
 from eventsched.web.http.https_server import Place, serving_at
 
@@ -91,7 +92,7 @@ async def _serve(desk: Desk, gate: Gate, place: Place, announced: Callable[[str]
         loop.add_signal_handler(number, ended.set)
     if signals.asked_to_end():
         return 0
-    async with serving_at(place, application(desk, gate)) as url:
+    async with serving_at(place, site(application(desk, gate))) as url:
         announced(f"{url}{ROOT}")
         await ended.wait()
     return 0

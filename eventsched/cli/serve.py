@@ -85,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _announce(url: str) -> None:
     print(f"serving {url}", flush=True)
+    print(f"pages: {url.removesuffix('/api/v1')}/", flush=True)
     if url.startswith("http://") and "//127.0.0.1" not in url and "//[::1]" not in url:
         print("warning: tokens and answers are not encrypted", file=sys.stderr)
 

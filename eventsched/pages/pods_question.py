@@ -1,0 +1,46 @@
+"""What the page Pods asks, and the story of one pod beside it."""
+
+from eventsched.pages.api_call import call_of, segment
+from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
+
+COLUMNS = {
+    "namespace": "namespace", "name": "pod", "owner": "owner_name", "state": "state",
+    "plugin": "plugin", "node": "node", "profile": "scheduler_name",
+}  # fmt: skip
+"""Filter → the column of the view pods_now that it restricts. Reason is a part of a text."""
+_ORDERS = {
+    "position": "seq", "since": "since", "waiting": "waiting_since",
+    "-position": "seq DESC", "-since": "since DESC", "-waiting": "waiting_since DESC",
+}  # fmt: skip
+_OWN = ("show", "at", "stream")
+"""Parameters of the page that the API does not take, or that come first."""
+
+
+def question(request: PageRequest) -> PageQuestion:
+    """The request for a page of pods."""
+    query = {name: value for name, value in request.query.items() if name not in _OWN}
+    stream = request.query.get("stream")
+    call = call_of("/pods", {"stream": stream}, **query)
+    return PageQuestion(call, _sql(query), command("queue", stream=stream))
+
+
+def story(request: PageRequest) -> PageQuestion:
+    """The request for why a pod is where it is."""
+    namespace, name = request.path["namespace"], request.path["name"]
+    kept = {key: request.query.get(key) for key in ("stream", "uid")}
+    call = call_of(f"/pods/{segment(namespace)}/{segment(name)}/explain", kept)
+    return PageQuestion(call, "", command("explain", f"{namespace}/{name}", stream=kept["stream"]))
+
+
+def _sql(query: dict[str, str]) -> str:
+    """The same pods in SQL; "" for those that are gone, which no view has by one row."""
+    if "ever" in query:
+        return ""
+    conditions = [
+        f"{column} = {literal(query[name])}" for name, column in COLUMNS.items() if name in query
+    ]
+    if "reason" in query:
+        conditions.append(f"strpos(lower(reason), lower({literal(query['reason'])})) > 0")
+    where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
+    order = _ORDERS.get(query.get("sort", ""), "seq DESC")
+    return f"SELECT * FROM eventsched.pods_now{where}\nORDER BY {order} LIMIT 100;"

@@ -1,0 +1,81 @@
+"""Makes the HTML of pages from templates. All values are escaped."""
+
+from datetime import datetime
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from eventsched.domain.units import is_virtual
+from eventsched.pages.api_call import segment
+
+_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+
+
+def environment() -> Environment:
+    """The templates, with the filters that they use."""
+    env = Environment(
+        loader=PackageLoader("eventsched.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(age=age, count=count, moment=moment, segment=segment, decimal=decimal)
+    return env
+
+
+def age(seconds: float | None) -> str:
+    """A length of time to two units: ``0.4 s``, ``12 s``, ``4m 10s``, ``3h 04m``, ``12d 07h``; a
+    dash for None."""
+    if seconds is None:
+        return "–"
+    if seconds < 10:
+        return f"{seconds:.3g} s" if seconds >= 0.001 or not seconds else "<0.001 s"
+    whole = int(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02}m"
+    return f"{whole // _DAY}d {whole % _DAY // _HOUR:02}h"
+
+
+def count(number: int | None) -> str:
+    """A number with thin spaces between thousands; a dash for None."""
+    return "–" if number is None else f"{number:,}".replace(",", "\u202f")
+
+
+def decimal(number: float | None) -> str:
+    """A number with about three digits; a dash for None."""
+    if number is None:
+        return "–"
+    return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def moment(text: str | None) -> Markup:
+    """A time of the API as an element ``time``: date and time of day, or for a simulation days and
+    time since its beginning."""
+    if text is None:
+        return Markup("–")
+    at = datetime.fromisoformat(text)
+    clock = f"{at:%H:%M:%S}"
+    if is_virtual(round(at.timestamp() * 1_000_000)):
+        days = int(at.timestamp() // _DAY)
+        shown = f"day {days}, {clock}" if days else clock
+    else:
+        shown = f"{at:%Y-%m-%d} {clock}"
+    return Markup('<time datetime="{}">{}</time>').format(text, shown)
+
+
+def embedded(body: bytes) -> Markup:
+    """JSON for an element ``script`` with data: it cannot end the element."""
+    text = body.decode().replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Markup(text)
+
+
+def problem_of(status: int, document: Any) -> dict[str, Any]:
+    """A problem of the API, with all of its fields."""
+    empty = {"title": "", "detail": "", "where": "", "remedy": ""}
+    return {**empty, **document, "status": status}

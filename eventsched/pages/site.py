@@ -1,0 +1,187 @@
+"""Serves the pages and, below /api, the API that they are made from."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import blake2b
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eventsched.pages.api_call import ApiAnswer, ask, call_of
+from eventsched.pages.assets import Assets
+from eventsched.pages.page_question import PageQuestion, PageRequest
+from eventsched.pages.rendering import embedded, environment, problem_of
+from eventsched.pages.screens import SCREENS, Screen
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+        "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+    )
+)  # fmt: skip
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+_PAGES = {"Cache-Control": "no-cache", "Vary": "Authorization"}
+_FOREVER = "public, max-age=31536000, immutable"
+_MOST_QUERY = 8_192
+"""Bytes of a query at most."""
+
+
+class _Pages:
+    """The pages over one API."""
+
+    def __init__(self, api: ASGIApp) -> None:
+        self._api = api
+        self._assets = Assets()
+        self._templates = environment()
+
+    def endpoint(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
+        """What answers requests of a screen."""
+
+        async def page(request: Request) -> Response:
+            if len(request.url.query) > _MOST_QUERY:
+                raise HTTPException(HTTPStatus.REQUEST_URI_TOO_LONG)
+            query = {name: value for name, value in request.query_params.items() if value}
+            asked = PageRequest(request.path_params, query)
+            question = screen.question(asked)
+            answer = await ask(self._api, question.call, request)
+            streams = await ask(self._api, "/streams", request)
+            return self._page(request, screen, asked, question, answer, streams)
+
+        return page
+
+    def _page(
+        self,
+        request: Request,
+        screen: Screen,
+        asked: PageRequest,
+        question: PageQuestion,
+        answer: ApiAnswer,
+        streams: ApiAnswer,
+    ) -> Response:
+        known = streams.document["streams"] if streams.status == HTTPStatus.OK else []
+        fine = answer.status == HTTPStatus.OK
+        template = self._templates.get_template(f"{screen.name}.html" if fine else "problem.html")
+        chosen = _stream(known, asked.query.get("stream"))
+        html = template.render(
+            **self._frame(request, screen, asked),
+            question=question,
+            answer=answer.document if fine else None,
+            data=embedded(answer.body) if fine else "null",
+            problem=None if fine else problem_of(answer.status, answer.document),
+            streams=known,
+            stream=None if chosen is None else chosen["name"],
+            head=0 if chosen is None else chosen["head"],
+        )
+        # A frame without data is not an error: the script asks for a token and loads the page.
+        locked = answer.status == HTTPStatus.UNAUTHORIZED
+        headers = dict(_PAGES) if not locked else {**_PAGES, "X-Needs-Token": "1"}
+        return _response(request, html, HTTPStatus.OK if locked else answer.status, headers)
+
+    def _frame(self, request: Request, screen: Screen | None, asked: PageRequest) -> dict[str, Any]:
+        """What every page needs for its frame."""
+        kept = {name: asked.query[name] for name in ("stream", "at") if name in asked.query}
+
+        def link(path: str, **values: Any) -> str:
+            given = {name: str(value) for name, value in values.items() if value is not None}
+            return call_of(path, {**kept, **given})
+
+        def here(**values: Any) -> str:
+            """This page with other parameters; None leaves one out."""
+            changed = {**asked.query, **values}
+            pairs = {name: str(value) for name, value in changed.items() if value is not None}
+            return f"?{urlencode(pairs)}" if pairs else "."
+
+        return {
+            "asset": self._assets.url,
+            "screen": screen,
+            "screens": [each for each in SCREENS if each.in_navigation],
+            "path": asked.path,
+            "query": asked.query,
+            "at": asked.query.get("at"),
+            "link": link,
+            "here": here,
+            "page_path": request.url.path,
+        }
+
+    async def asset(self, request: Request) -> Response:
+        """A file of ``static``, in the folder of its version."""
+        asset = self._assets.find(request.path_params["name"])
+        if asset is None or f"/assets/{request.path_params['version']}" != self._assets.folder:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        headers = {"ETag": asset.tag, "Cache-Control": _FOREVER}
+        if request.headers.get("if-none-match") == asset.tag:
+            return Response(None, HTTPStatus.NOT_MODIFIED, headers)
+        return Response(asset.content, HTTPStatus.OK, headers, media_type=asset.media_type)
+
+    async def missing(self, request: Request, error: Exception) -> Response:
+        """The page for a path that there is not, and for other wrong requests."""
+        assert isinstance(error, HTTPException)
+        status = HTTPStatus(error.status_code)
+        problem = problem_of(status, {"title": status.phrase, "detail": status.description})
+        html = self._templates.get_template("problem.html").render(
+            **self._frame(request, None, PageRequest({}, {})),
+            question=None, answer=None, data="null", problem=problem, streams=[], stream=None,
+            head=0,
+        )  # fmt: skip
+        return _response(request, html, status, {**(error.headers or {}), **_PAGES})
+
+
+def site(api: ASGIApp) -> ASGIApp:
+    """The pages, with the API below /api."""
+    pages = _Pages(api)
+    routes = [Route(each.path, pages.endpoint(each), methods=["GET"]) for each in SCREENS]
+    starlette = Starlette(
+        routes=[*routes, Route("/assets/{version}/{name}", pages.asset, methods=["GET"])],
+        exception_handlers={HTTPException: pages.missing},
+    )
+    starlette.router.redirect_slashes = False
+    framed = _with_headers(starlette)
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        app = api if path == "/api" or path.startswith("/api/") else framed
+        await app(scope, receive, send)
+
+    return answered
+
+
+def _stream(streams: list[Mapping[str, Any]], name: str | None) -> Mapping[str, Any] | None:
+    """The stream that is shown, with its head: the named one, or the only one."""
+    if name is None:
+        return streams[0] if len(streams) == 1 else None
+    return next((each for each in streams if each["name"] == name), None)
+
+
+def _response(request: Request, html: str, status: int, headers: Mapping[str, str]) -> Response:
+    body = html.encode()
+    tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+    tagged = {**headers, "ETag": tag}
+    if status == HTTPStatus.OK and request.headers.get("if-none-match") == tag:
+        return Response(None, HTTPStatus.NOT_MODIFIED, tagged)
+    return Response(body, status, tagged, media_type="text/html; charset=utf-8")
+
+
+def _with_headers(app: ASGIApp) -> ASGIApp:
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        await app(scope, receive, send_with_headers)
+
+    return answered

@@ -1,0 +1,267 @@
+// The page Pods: a table that has only the rows in sight and some pages of rows around them, and the
+// story of one pod beside it. All that is chosen is in the URL.
+
+import { fetchApi, fetchPage, go, notice, onAnswer } from "./shell.js";
+
+const ROW = 29; // px, as in pages.css
+const LIMIT = 200; // rows of a page
+const KEPT = 20; // pages in memory
+const AHEAD = 40; // rows beyond those in sight
+
+let list = null;
+let shown = "";
+
+/** The rows of a question, page by page: where each page begins is kept, its rows only of some. */
+class Rows {
+  constructor(call) {
+    this.call = call;
+    this.cursors = [null]; // that of each page
+    this.starts = [0]; // number of the first row of each page, and of the row after the last one
+    this.pages = new Map(); // in the order of their last use
+    this.loading = new Map();
+    this.isComplete = false;
+    this.head = 0;
+  }
+
+  get count() {
+    return this.starts.at(-1);
+  }
+
+  pageOf(row) {
+    let [low, high] = [0, this.starts.length - 1];
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (this.starts[middle] <= row) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+
+  row(number) {
+    const page = this.pageOf(number);
+    const rows = this.pages.get(page);
+    if (!rows) return null;
+    this.pages.delete(page);
+    this.pages.set(page, rows);
+    return rows[number - this.starts[page]] ?? null;
+  }
+
+  load(page) {
+    if (this.pages.has(page) || page >= this.cursors.length) return Promise.resolve();
+    if (!this.loading.has(page)) {
+      this.loading.set(page, this.fetched(page).finally(() => this.loading.delete(page)));
+    }
+    return this.loading.get(page);
+  }
+
+  async fetched(page) {
+    const cursor = this.cursors[page];
+    const mark = this.call.includes("?") ? "&" : "?";
+    const more = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+    const answer = await fetchApi(`${this.call}${mark}limit=${LIMIT}${more}`);
+    this.head ||= answer.head;
+    this.pages.set(page, answer.pods);
+    if (page === this.cursors.length - 1 && this.starts.length === page + 1) {
+      this.starts.push(this.starts[page] + answer.pods.length);
+      if (answer.next === null) this.isComplete = true;
+      else this.cursors.push(answer.next);
+    }
+    while (this.pages.size > KEPT) this.pages.delete(this.pages.keys().next().value);
+  }
+}
+
+function age(seconds) {
+  if (seconds === null) return "";
+  if (seconds < 10) return `${Number(seconds.toPrecision(3))} s`;
+  const whole = Math.floor(seconds);
+  const two = (number) => String(number).padStart(2, "0");
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}m ${two(whole % 60)}s`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)}h ${two(Math.floor((whole % 3600) / 60))}m`;
+  return `${Math.floor(whole / 86400)}d ${two(Math.floor((whole % 86400) / 3600))}h`;
+}
+
+function element(name, text = "", className = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function rowOf(pod, number) {
+  const row = element("tr");
+  row.setAttribute("aria-rowindex", String(number + 2));
+  if (!pod) {
+    const cell = element("td", "…", "quiet");
+    cell.colSpan = 8;
+    row.append(cell);
+    return row;
+  }
+  const name = `${pod.namespace}/${pod.name}`;
+  const link = element("a", name);
+  const url = new URL(location.href);
+  url.searchParams.set("show", name);
+  link.href = url;
+  link.dataset.show = name;
+  const head = element("th");
+  head.scope = "row";
+  head.append(link);
+  const state = element("td");
+  state.append(element("span", "", `state ${pod.state}`), pod.state);
+  row.append(
+    head,
+    element("td", pod.owner_name ?? ""),
+    state,
+    element("td", age(pod.wait_seconds)),
+    element("td", String(pod.attempts), "number"),
+    element("td", pod.plugin ?? ""),
+    element("td", pod.reason ?? ""),
+    element("td", pod.node ?? ""),
+  );
+  for (const cell of row.cells) cell.title = cell.textContent;
+  if (name === shown) row.setAttribute("aria-current", "true");
+  return row;
+}
+
+function spacer(rows) {
+  const row = element("tr", "", "spacer");
+  row.setAttribute("aria-hidden", "true");
+  const cell = element("td");
+  cell.colSpan = 8;
+  cell.style.height = `${rows * ROW}px`;
+  row.append(cell);
+  return row;
+}
+
+function draw() {
+  const place = document.getElementById("window");
+  if (!place || !list) return;
+  const body = document.querySelector("#pods tbody");
+  const focused = body.contains(document.activeElement) ? document.activeElement.dataset.show : undefined;
+  const first = Math.max(0, Math.floor(place.scrollTop / ROW) - AHEAD);
+  const last = Math.min(list.count, Math.ceil((place.scrollTop + place.clientHeight) / ROW) + AHEAD);
+  const rows = [];
+  const missing = new Set();
+  for (let number = first; number < last; number += 1) {
+    const pod = list.row(number);
+    if (!pod) missing.add(list.pageOf(number));
+    rows.push(rowOf(pod, number));
+  }
+  if (!list.isComplete && last >= list.count - AHEAD) missing.add(list.cursors.length - 1);
+  if (list.count || !list.isComplete) body.replaceChildren(spacer(first), ...rows, spacer(list.count - last));
+  if (focused !== undefined) {
+    [...body.querySelectorAll("a")].find((each) => each.dataset.show === focused)?.focus({ preventScroll: true });
+  }
+  document.getElementById("pods").setAttribute("aria-rowcount", list.isComplete ? String(list.count + 1) : "-1");
+  const text = `${list.count.toLocaleString("en")} ${list.isComplete ? "in all" : "loaded, more below"}`;
+  const status = document.getElementById("list-state");
+  if (status.textContent !== text) status.textContent = text;
+  const own = list;
+  for (const page of missing) {
+    own.load(page).then(
+      () => own === list && draw(),
+      (error) => notice(`The pods could not be loaded: ${error.message}`),
+    );
+  }
+}
+
+function callOfUrl() {
+  const query = new URL(location.href).searchParams;
+  for (const name of ["show", "at", "cursor", "limit"]) query.delete(name);
+  for (const [name, value] of [...query]) if (!value) query.delete(name);
+  const text = query.toString();
+  return `/pods${text ? `?${text}` : ""}`;
+}
+
+// --- the story beside the list ----------------------------------------------------------------
+
+async function showStory(name) {
+  shown = name;
+  const panel = document.getElementById("panel");
+  document.getElementById("beside").classList.toggle("open", Boolean(name));
+  panel.hidden = !name;
+  draw();
+  if (!name) return;
+  const cut = name.indexOf("/");
+  const path = [name.slice(0, cut), name.slice(cut + 1)].map(encodeURIComponent).join("/");
+  const stream = new URL(location.href).searchParams.get("stream");
+  const url = `/pods/${path}/story${stream ? `?stream=${encodeURIComponent(stream)}` : ""}`;
+  const close = element("button", "Close", "close");
+  close.type = "button";
+  close.addEventListener("click", () => choose(""));
+  try {
+    const { page } = await fetchPage(url);
+    if (shown !== name) return;
+    const story = page.querySelector("#story, [data-problem]");
+    panel.replaceChildren(close, document.importNode(story, true));
+    for (const id of panel.querySelectorAll("[id]")) id.removeAttribute("id");
+  } catch {
+    panel.replaceChildren(close, element("p", "The server does not answer."));
+  }
+}
+
+function choose(name) {
+  const before = shown;
+  const url = new URL(location.href);
+  if (name) url.searchParams.set("show", name);
+  else url.searchParams.delete("show");
+  history.replaceState(null, "", url);
+  showStory(name);
+  if (name) document.getElementById("panel").focus({ preventScroll: true });
+  else [...document.querySelectorAll("#pods a")].find((each) => each.dataset.show === before)?.focus();
+}
+
+function prepare() {
+  const place = document.getElementById("window");
+  document.querySelector(".paging")?.remove();
+  let isPlanned = false;
+  place.addEventListener("scroll", () => {
+    if (isPlanned) return;
+    isPlanned = true;
+    requestAnimationFrame(() => {
+      isPlanned = false;
+      draw();
+    });
+  });
+  document.querySelector("#pods tbody").addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-show]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    choose(link.dataset.show);
+  });
+  document.getElementById("filters").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const values = { cursor: null, ever: null, show: null, ...Object.fromEntries(new FormData(event.target)) };
+    if (values.ever && values.sort) values.sort = null; // pods that are gone have one order
+    go(values);
+  });
+  document.getElementById("newer").addEventListener("click", reload);
+}
+
+function reload() {
+  list = new Rows(callOfUrl());
+  document.getElementById("newer").hidden = true;
+  document.getElementById("window").scrollTop = 0;
+  const own = list;
+  own.load(0).then(
+    () => own === list && draw(),
+    (error) => notice(`The pods could not be loaded: ${error.message}`),
+  );
+}
+
+onAnswer((answer) => {
+  const place = document.getElementById("window");
+  if (!place) return;
+  if (place.dataset.ready) {
+    document.getElementById("newer").hidden = !list.head || answer.head <= list.head;
+    return;
+  }
+  place.dataset.ready = "true";
+  prepare();
+  reload();
+  showStory(new URL(location.href).searchParams.get("show") ?? "");
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && shown) choose("");
+});

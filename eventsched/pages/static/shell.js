@@ -1,0 +1,273 @@
+// What every page has: colours, token, time slider, and the way to load another answer into the page.
+// Modules of single pages use: onAnswer, go, refresh, fetchApi, fetchPage, notice.
+
+const TOKEN = "eventsched-token";
+const THEME = "eventsched-theme";
+const EVERY = 2000; // ms between two looks while live
+const SLOWEST = 30000; // ms at most, while the server does not answer
+
+const listeners = [];
+let tag = "";
+let failures = 0;
+let timer = 0;
+let loading = null;
+
+function stored(area, name, value) {
+  try {
+    if (value === undefined) return area.getItem(name);
+    if (value === null) area.removeItem(name);
+    else area.setItem(name, value);
+  } catch {
+    // Without storage the choice lasts as long as the page.
+  }
+  return null;
+}
+
+// --- requests ---------------------------------------------------------------------------------
+
+function headers() {
+  const token = stored(sessionStorage, TOKEN);
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+/** The JSON of a path below /api/v1. Throws an Error with the problem as its message. */
+export async function fetchApi(call, signal) {
+  const response = await fetch(`/api/v1${call}`, { headers: headers(), signal });
+  const document = await response.json().catch(() => ({}));
+  if (response.ok) return document;
+  const words = [document.where, document.detail || response.statusText, document.remedy];
+  const error = new Error(words.filter(Boolean).join(": "));
+  error.status = response.status;
+  throw error;
+}
+
+/** The page at a URL as a Document, and the response. */
+export async function fetchPage(url, signal) {
+  const response = await fetch(url, { headers: { ...headers(), Accept: "text/html" }, signal });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  return { page, response };
+}
+
+// --- the answer in the page -------------------------------------------------------------------
+
+function answerOf(page) {
+  return JSON.parse(page.getElementById("answer")?.textContent || "null");
+}
+
+/** Calls `listener` with the answer of the page, now and whenever another one is loaded. */
+export function onAnswer(listener) {
+  listeners.push(listener);
+  const answer = answerOf(document);
+  if (answer !== null) listener(answer);
+}
+
+function isInUse(part) {
+  const selection = document.getSelection();
+  return selection && !selection.isCollapsed && part.contains(selection.anchorNode);
+}
+
+// The place of the focused element in its part, to find it again in the new one.
+function placeOf(part) {
+  const place = [];
+  for (let at = document.activeElement; at !== part; at = at.parentElement) {
+    place.unshift([...at.parentElement.children].indexOf(at));
+  }
+  return place;
+}
+
+function replacePart(part, fresh) {
+  if (part.isEqualNode(fresh) || isInUse(part)) return;
+  const place = part.contains(document.activeElement) && document.activeElement !== part ? placeOf(part) : null;
+  const adopted = document.importNode(fresh, true);
+  part.replaceWith(adopted);
+  if (place) place.reduce((at, index) => at?.children[index], adopted)?.focus({ preventScroll: true });
+}
+
+// A frame that was loaded without data has not loaded what its page needs.
+function loadMissing(page) {
+  for (const wanted of page.querySelectorAll("head script[src], head link[rel=stylesheet]")) {
+    const name = wanted.localName === "script" ? "src" : "href";
+    const url = wanted.getAttribute(name);
+    if ([...document.querySelectorAll(wanted.localName)].some((each) => each.getAttribute(name) === url)) continue;
+    const element = document.createElement(wanted.localName);
+    for (const attribute of wanted.attributes) element.setAttribute(attribute.name, attribute.value);
+    if (wanted.localName === "script") element.async = false;
+    document.head.append(element);
+  }
+}
+
+function show(page, isWhole) {
+  if (isWhole) {
+    loadMissing(page);
+    document.title = page.title;
+    document.querySelector("main").replaceWith(document.importNode(page.querySelector("main"), true));
+    for (const selector of ["form.time", ".top"]) {
+      const [old, fresh] = [document.querySelector(selector), page.querySelector(selector)];
+      if (old && fresh) old.replaceWith(document.importNode(fresh, true));
+      else if (fresh) document.querySelector(".top").after(document.importNode(fresh, true));
+      else old?.remove();
+    }
+    document.body.dataset.live = page.body.dataset.live;
+    prepare();
+  } else {
+    for (const part of document.querySelectorAll("[data-part]")) {
+      const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
+      if (fresh) replacePart(part, fresh);
+    }
+    const [slider, newest] = [document.getElementById("slider"), page.getElementById("slider")];
+    if (slider && newest && slider !== document.activeElement) {
+      const follows = slider.value === slider.max;
+      slider.max = newest.max;
+      if (follows) slider.value = newest.value;
+    }
+  }
+  document.getElementById("answer").textContent = page.getElementById("answer").textContent;
+}
+
+/** Loads the page's URL again, and shows what has changed. `isWhole` replaces all of it. */
+export async function refresh({ isWhole = false } = {}) {
+  loading?.abort();
+  const own = (loading = new AbortController());
+  try {
+    const { page, response } = await fetchPage(location.href, own.signal);
+    if (own.signal.aborted) return;
+    if (response.headers.has("X-Needs-Token")) return askForToken(true);
+    failures = 0;
+    const fresh = response.headers.get("ETag");
+    const isProblem = !response.ok;
+    if (!isProblem) notice("");
+    const wasProblem = Boolean(document.querySelector("[data-problem]"));
+    if (response.status >= 500 && !wasProblem && !isWhole) {
+      notice(page.querySelector("[data-problem] p")?.textContent || "The server does not answer.");
+      failures += 1;
+      return;
+    }
+    if (fresh === tag && !isWhole) return;
+    tag = fresh;
+    show(page, isWhole || isProblem || wasProblem);
+    const answer = answerOf(document);
+    if (answer !== null) for (const listener of listeners) listener(answer);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    failures += 1;
+    notice("The server does not answer. What you see is the last answer; the page asks again.");
+  } finally {
+    if (loading === own) {
+      loading = null;
+      schedule();
+    }
+  }
+}
+
+/** Changes parameters of the URL (null leaves one out) and loads the page. */
+export function go(values, { replace = false } = {}) {
+  const url = new URL(location.href);
+  for (const [name, value] of Object.entries(values)) {
+    if (value === null || value === "") url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+  }
+  history[replace ? "replaceState" : "pushState"](null, "", url);
+  return refresh({ isWhole: true });
+}
+
+function schedule() {
+  clearTimeout(timer);
+  if (document.body.dataset.live !== "true" || document.hidden) return;
+  timer = setTimeout(refresh, Math.min(SLOWEST, EVERY * 2 ** failures));
+}
+
+/** Shows a line above the page; "" hides it. */
+export function notice(text) {
+  const place = document.getElementById("notice");
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = !text;
+}
+
+// --- token, colours, time ---------------------------------------------------------------------
+
+function askForToken(isRefused) {
+  const button = document.getElementById("token-button");
+  button.hidden = false;
+  const main = document.querySelector("main");
+  if (main.querySelector("form.token")) return;
+  const form = document.importNode(document.getElementById("token-form").content, true).firstElementChild;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    stored(sessionStorage, TOKEN, form.elements.token.value.trim());
+    form.remove();
+    refresh({ isWhole: true });
+  });
+  form.querySelector('[data-action="forget"]').addEventListener("click", () => {
+    stored(sessionStorage, TOKEN, null);
+    location.reload();
+  });
+  if (isRefused && stored(sessionStorage, TOKEN)) notice("The token is unknown to this server.");
+  main.prepend(form);
+  form.elements.token.focus();
+}
+
+const THEMES = ["", "light", "dark"];
+const SHOWN = { "": ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };
+
+function prepareTheme() {
+  const button = document.getElementById("theme-button");
+  const root = document.documentElement;
+  const label = () => {
+    const [sign, name] = SHOWN[root.dataset.theme || ""];
+    button.textContent = sign;
+    button.setAttribute("aria-label", `Colours: ${name}`);
+    button.title = `Colours: ${name}`;
+  };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const next = THEMES[(THEMES.indexOf(root.dataset.theme || "") + 1) % THEMES.length];
+    if (next) root.dataset.theme = next;
+    else delete root.dataset.theme;
+    stored(localStorage, THEME, next || null);
+    label();
+    dispatchEvent(new Event("themechange"));
+  });
+  label();
+}
+
+function prepareTime() {
+  const form = document.getElementById("time");
+  const slider = document.getElementById("slider");
+  if (!form) return;
+  slider.hidden = false;
+  const field = form.elements.at;
+  slider.addEventListener("input", () => {
+    field.value = slider.value === slider.max ? "" : slider.value;
+  });
+  slider.addEventListener("change", () => go({ at: field.value, cursor: null }));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    go({ at: field.value.trim(), cursor: null });
+  });
+}
+
+function prepare() {
+  prepareTheme();
+  prepareTime();
+  const button = document.getElementById("token-button");
+  button.hidden = !stored(sessionStorage, TOKEN);
+  button.addEventListener("click", () => askForToken(false));
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
+addEventListener("popstate", () => refresh({ isWhole: true }));
+document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
+document.addEventListener("click", (event) => {
+  // A menu closes at a click elsewhere.
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+
+prepare();
+if (document.querySelector('[data-problem="401"]')) {
+  if (stored(sessionStorage, TOKEN)) refresh({ isWhole: true });
+  else askForToken(false);
+} else {
+  schedule();
+}

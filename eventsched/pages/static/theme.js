@@ -1,0 +1,9 @@
+// Runs before the first paint, so that a page does not flash in the other theme.
+(() => {
+  try {
+    const chosen = localStorage.getItem("eventsched-theme");
+    if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  } catch {
+    // Without storage the theme is the system's.
+  }
+})();

@@ -1,0 +1,1 @@
+"""The pages in a real browser: the Chromium of the machine, headless, driven by Playwright."""

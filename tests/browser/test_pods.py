@@ -1,0 +1,124 @@
+"""The page Pods: filters and order in the URL, rows that are loaded while one scrolls, the story
+beside the list."""
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.browser.conftest import NARROW, Watched
+from tests.browser.hostile import HOSTILE, MARKUP, NAME
+from tests.postgres.histories import ODD, TIGHT
+
+pytestmark = pytest.mark.process
+EVER = f"/pods?stream={TIGHT}&ever=true"
+ROWS = "#pods tbody tr[aria-rowindex]"
+
+
+def _names(page: Page) -> list[str]:
+    return page.locator(f"{ROWS} th").all_inner_texts()
+
+
+def test_filters_and_order_are_in_the_url(watched: Watched, url: str) -> None:
+    def answer(query: str) -> list[str]:
+        pods = page.request.get(f"{url}/api/v1/pods?stream={ODD}{query}").json()["pods"]
+        assert pods
+        return [f"{pod['namespace']}/{pod['name']}" for pod in pods]
+
+    with watched.page() as page:
+        page.goto(f"{url}/pods?stream={ODD}")
+        expect(page.locator(ROWS)).to_have_count(len(answer("")))
+        page.get_by_label("Namespace").fill("prod")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator(ROWS)).to_have_count(len(answer("&namespace=prod")))
+        assert "namespace=prod" in page.url
+        page.get_by_role("link", name="Clear").click()
+        page.goto(f"{url}/pods?stream={ODD}&state=bound")
+        page.get_by_role("link", name="Pod", exact=False).and_(
+            page.locator("thead a").first
+        ).click()
+        expect(page.locator("thead th").first).to_have_attribute("aria-sort", "ascending")
+        expect(page.locator(ROWS).first).to_be_visible()
+        assert _names(page) == answer("&state=bound&sort=position")
+        page.go_back()
+        expect(page.locator("thead th").first).to_have_attribute("aria-sort", "descending")
+
+
+def test_the_story_is_beside_the_list(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{url}{EVER}")
+        expect(page.locator(ROWS).first).to_be_visible()
+        name = _names(page)[3]
+        page.get_by_role("link", name=name).click()
+        panel = page.locator("#panel")
+        expect(panel).to_contain_text("Attempt 1")
+        expect(panel.get_by_role("heading", level=1)).to_have_text(name)
+        assert f"show={quote(name, safe='')}" in page.url
+        assert watched.accessibility(page) == []
+        shared = page.url
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+        page.goto(shared)
+        expect(panel).to_contain_text("Attempt 1")
+        assert len(_names(page)) > 3
+
+
+def test_a_million_rows_are_never_all_in_the_page(watched: Watched, url: str) -> None:
+    """The pages of rows come from this test; the rows in the page and in memory stay few."""
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        cursor = int(route.request.url.partition("cursor=")[2] or 0)
+        asked.append(str(cursor))
+        pods = [{**like, "name": f"pod-{number}"} for number in range(cursor, cursor + 200)]
+        more = str(cursor + 200) if cursor < 1_000_000 - 200 else None
+        route.fulfill(json={"stream": TIGHT, "head": 1, "pods": pods, "next": more})
+
+    with watched.page() as page:
+        like = page.request.get(f"{url}/api/v1{EVER}&limit=1").json()["pods"][0]
+        page.route("**/api/v1/pods?*", answer)
+        page.goto(f"{url}{EVER}")
+        expect(page.get_by_text("default/pod-0", exact=True)).to_be_visible()
+        for _ in range(30):
+            loaded = len(asked)
+            page.evaluate("document.getElementById('window').scrollTop = 1e9")
+            page.wait_for_function(
+                "count => document.getElementById('list-state').textContent.startsWith(count)",
+                arg=f"{(loaded + 1) * 200:,}",
+            )
+            assert page.locator(ROWS).count() < 200
+        assert len(asked) > 30
+        first = asked.count("0")
+        page.evaluate("document.getElementById('window').scrollTop = 0")
+        expect(page.get_by_text("default/pod-0", exact=True)).to_be_visible()
+        assert asked.count("0") == first + 1  # the first page had left the memory
+
+
+def test_markup_in_pods_is_text(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        show = quote(f"{NAME}/pod1 {NAME}", safe="")
+        page.goto(f"{url}/pods?stream={quote(HOSTILE)}&owner={quote(MARKUP)}&show={show}")
+        expect(page.locator(ROWS).first).to_be_visible()
+        assert f"{NAME}/pod1 {NAME}" in _names(page)
+        expect(page.get_by_label("Owner")).to_have_value(MARKUP)
+        expect(page.locator("#panel .dominant")).to_contain_text("untolerated taint")
+        assert page.locator("main img, main script, main b, main i").count() == 0
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_narrow_and_without_javascript(watched: Watched, url: str, dark: bool) -> None:
+    with watched.page(size=NARROW, dark=dark) as page:
+        page.goto(f"{url}{EVER}")
+        expect(page.locator(ROWS).first).to_be_visible()
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
+    with watched.page(script=False) as page:
+        page.goto(f"{url}{EVER}&limit=10")
+        first = page.locator("#pods tbody th").all_inner_texts()
+        assert len(first) == 10
+        page.get_by_role("link", name="Next page").click()
+        second = page.locator("#pods tbody th").all_inner_texts()
+        assert len(second) == 10
+        assert not set(first) & set(second)
+        page.get_by_role("link", name=second[0]).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(second[0])

@@ -1,0 +1,189 @@
+"""The pages over an API whose answers are given."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from eventsched.pages.assets import Assets
+from eventsched.pages.rendering import age
+from eventsched.pages.site import site
+from tests.databases import ROOT
+
+MARKUP = "</script><script>alert(1)</script>&"
+FOLDER = ROOT / "eventsched/pages"
+PODS = {"stream": "live", "head": 9, "pods": [], "next": None}
+STREAMS = {"streams": [{"name": "live", "head": 9, "holder": None}]}
+
+
+class GivenApi:
+    """An API that answers by path."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = {"streams": STREAMS, "pods": PODS, **answers}
+        self.asked: list[tuple[str, str, dict[bytes, bytes]]] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        self.asked.append((scope["path"], scope["query_string"].decode(), headers))
+        answer = self.answers[scope["path"].rpartition("/")[2]]
+        status = answer.get("status", 200)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+
+
+class Page(NamedTuple):
+    """A response."""
+
+    status_code: int
+    headers: dict[str, str]
+    text: str
+
+
+class Pages:
+    """The pages over an API, without a server."""
+
+    def __init__(self, api: GivenApi) -> None:
+        self._app = site(api)
+
+    def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Page:
+        """The response to a request."""
+        sent: list[Message] = []
+        place, _, query = path.partition("?")
+        given = {"host": "testserver", **(headers or {})}
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
+            "scheme": "http", "path": unquote(place), "raw_path": place.encode(),
+            "query_string": query.encode(), "root_path": "",
+            "headers": [(name.lower().encode(), text.encode()) for name, text in given.items()],
+            "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+        }  # fmt: skip
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def answered() -> None:
+            await self._app(scope, receive, send)
+
+        asyncio.run(answered())
+        names = {name.decode(): text.decode() for name, text in sent[0]["headers"]}
+        body = b"".join(message.get("body", b"") for message in sent[1:])
+        return Page(sent[0]["status"], names, body.decode())
+
+
+def client(api: GivenApi) -> Pages:
+    return Pages(api)
+
+
+def test_a_page_is_one_request_to_the_api() -> None:
+    api = GivenApi()
+    headers = {"Authorization": "Bearer x", "Cookie": "a=b", "If-None-Match": '"x"'}
+    answer = client(api).get("/pods?state=bound&show=a/b&name=", headers=headers)
+    assert answer.status_code == 200
+    path, query, passed_on = api.asked[0]
+    assert (path, query) == ("/api/v1/pods", "state=bound")
+    assert passed_on == {b"host": b"testserver", b"authorization": b"Bearer x"}
+    assert "WHERE state = &#39;bound&#39;" in answer.text
+    assert "GET /api/v1/pods?state=bound<" in answer.text
+
+
+def test_an_unchanged_page_is_not_sent_again() -> None:
+    pages = client(GivenApi())
+    first = pages.get("/pods")
+    second = pages.get("/pods", headers={"If-None-Match": first.headers["etag"]})
+    assert (second.status_code, second.text) == (304, "")
+    assert first.headers["cache-control"] == "no-cache"
+    assert first.headers["vary"] == "Authorization"
+
+
+@pytest.mark.parametrize("path", ["/pods", "/nothing", "/assets/0/pages.css"])
+def test_every_answer_has_the_policy(path: str) -> None:
+    headers = client(GivenApi()).get(path).headers
+    policy = headers["content-security-policy"].split("; ")
+    assert policy[0] == "default-src 'none'"
+    assert "frame-ancestors 'none'" in policy
+    assert not [word for word in policy if "unsafe" in word or "http" in word or "*" in word]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "set-cookie" not in headers
+
+
+def test_data_in_a_page_cannot_end_its_element() -> None:
+    pod = {
+        **dict.fromkeys(("owner_name", "wait_seconds", "plugin", "reason"), MARKUP),
+        "namespace": MARKUP, "name": MARKUP, "state": MARKUP, "attempts": 1, "node": MARKUP,
+        "wait_seconds": None,
+    }  # fmt: skip
+    text = client(GivenApi(pods={**PODS, "pods": [pod]})).get("/pods?owner=" + MARKUP).text
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    data = text.partition('id="answer">')[2].partition("</script>")[0]
+    assert json.loads(data)["pods"] == [pod]
+
+
+def test_problems_have_pages() -> None:
+    problem = {
+        "title": "Bad Request", "status": 400, "detail": "is unknown", "where": "sort",
+        "remedy": "take another one",
+    }  # fmt: skip
+    answer = client(GivenApi(pods=problem)).get("/pods?sort=x")
+    assert answer.status_code == 400
+    assert "<strong>sort:</strong> is unknown" in answer.text
+    assert "take another one" in answer.text
+    pages = client(GivenApi())
+    assert pages.get("/nothing").status_code == 404
+    assert pages.get("/pods?name=" + 9000 * "x").status_code == 414
+    assert pages.get("/pods", method="POST").status_code == 405
+
+
+def test_without_a_token_there_is_a_frame_without_data() -> None:
+    refused = {"title": "Unauthorized", "status": 401, "detail": "a bearer token is needed"}
+    answer = client(GivenApi(pods=refused, streams=refused)).get("/pods")
+    assert answer.status_code == 200
+    assert answer.headers["x-needs-token"] == "1"
+    assert 'data-problem="401"' in answer.text
+    assert "live" not in answer.text.partition("<main")[2].replace("aria-live", "")
+
+
+def test_files_are_kept_by_browsers() -> None:
+    pages, assets = client(GivenApi()), Assets()
+    style = pages.get(assets.url("pages.css"))
+    assert style.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert style.headers["content-type"] == "text/css; charset=utf-8"
+    tag = {"If-None-Match": style.headers["etag"]}
+    assert pages.get(assets.url("pages.css"), headers=tag).status_code == 304
+    for name in ("missing.css", "..%2F__init__.py", "%2e%2e%2fsite.py"):
+        assert pages.get(f"{assets.folder}/{name}").status_code == 404
+
+
+def test_the_pages_are_small() -> None:
+    """As the wheel has them."""
+    files = [path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    assert {path.parent.name for path in files} == {"pages", "static", "templates"}
+    assert sum(path.stat().st_size for path in files) < 400 * 1024
+
+
+def test_all_files_are_shipped_and_served() -> None:
+    static = FOLDER / "static"
+    assets = Assets()
+    assert [path.name for path in static.iterdir() if assets.find(path.name) is None] == []
+    shipped = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert '"eventsched.pages": ["static/*", "templates/*.html"]' in shipped
+    assert {Path(path).suffix for path in (FOLDER / "templates").iterdir()} == {".html"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"), (0, "0 s"), (0.0001, "<0.001 s"), (2.3456, "2.35 s"), (59.9, "59 s"),
+        (250, "4m 10s"), (11_040, "3h 04m"), (1_062_000, "12d 07h"),
+    ],
+)  # fmt: skip
+def test_lengths_of_time(seconds: float | None, text: str) -> None:
+    assert age(seconds) == text
