@@ -7,22 +7,41 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
-from eventsched.cli.output.state_output import place_text, queue_text, waiting_json
+from eventsched.cli.output.state_output import (
+    missed_json,
+    missed_text,
+    place_text,
+    queue_text,
+    waiting_json,
+)
 from eventsched.cli.output.time_format import iso
 from eventsched.cli.replay import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import uid_key
+from eventsched.history.past_state.missed_wake_ups import (
+    FlushedPod,
+    MissedWakeUp,
+    missed_wake_up,
+    scanned_flushes,
+    stored_flushes,
+)
 from eventsched.history.past_state.past_waits import WINDOW, scanned_waits, stored_waits
 from eventsched.history.past_state.wait_estimates import WaitEstimate, estimates
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.state_at import FoldedState
+from eventsched.runtime.queries.state_at import FoldedState, state_at
+from eventsched.scheduling.engine import Engine
+
+_MOST_FLUSHES = 100
+"""How many pods are looked at, the newest first: each takes some decisions."""
 
 
 def add_to(commands: Any) -> None:
@@ -45,13 +64,28 @@ def add_to(commands: Any) -> None:
         help="a file with plugins that the stream was written with; may be repeated",
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="show all pods of long tables")
+    parser.add_argument(
+        "--missed-wake-ups", action="store_true",
+        help="show the pods instead that only the flush after five minutes brought to a node, the "
+        "change that should have woken them, and the plugin whose queueing hint missed it",
+    )  # fmt: skip
+    for name, default in (("from", "the beginning"), ("until", "the end")):
+        parser.add_argument(
+            f"--{name}", dest=f"{name}_", metavar="POS|TIME",
+            help=f"with --missed-wake-ups, flushes {name} there (default: {default})",
+        )  # fmt: skip
     add_log_options(parser)
     parser.add_argument("-o", dest="output", choices=("text", "json"), default="text")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the pods that wait."""
+    """Prints the pods that wait, or those that were woken too late."""
+    if options.missed_wake_ups:
+        return _run_missed(options)
+    for name in ("from", "until"):
+        if getattr(options, f"{name}_") is not None:
+            raise InputError(f"--{name}", "is about --missed-wake-ups", "add that option")
     with opened_log(options) as opened:
         folded = opened.state(options.at)
         stream = opened.log.stream
@@ -90,6 +124,56 @@ def wait_estimates(
     else:
         past = scanned_waits(log.read(max(0, position - WINDOW)), position, now)
     return estimates(asked, past, now)
+
+
+def _run_missed(options: argparse.Namespace) -> int:
+    """Prints the missed wake-ups between two positions."""
+    for name in ("at", "queue"):
+        if getattr(options, name) is not None:
+            problem = "is about the pods that wait, not about --missed-wake-ups"
+            raise InputError(f"--{name}", problem, "leave one of the two out")
+    with opened_log(options) as opened:
+        log, stream = opened.log, opened.log.stream
+        begin = 0 if options.from_ is None else opened.position(options.from_, "--from")
+        end = log.head.next
+        if options.until_ is not None:
+            end = min(end, opened.position(options.until_, "--until"))
+        flushes = _flushes(log, begin, end)
+        found = [_missed(opened, flush, options.plugin) for flush in flushes[-_MOST_FLUSHES:]]
+    missed = [each for each in found if each is not None]
+    if options.output == "json":
+        document = {
+            "stream": stream, "from": begin, "until": end, "flushed": len(flushes),
+            "examined": len(found), "missed": [missed_json(each) for each in missed],
+        }  # fmt: skip
+        print(json.dumps(document, ensure_ascii=False))
+    else:
+        print(missed_text(missed, len(flushes), len(found)))
+    return 0
+
+
+def _flushes(log: StreamLog, begin: int, end: int) -> list[FlushedPod]:
+    """The pods that flushes between two positions brought to a node."""
+    if isinstance(log, Reader):
+        return stored_flushes(log, begin, end)
+    return [each for each in scanned_flushes(log.read()) if begin <= each.flushed < end]
+
+
+def _missed(opened: OpenLog, flush: FlushedPod, plugins: list[Path]) -> MissedWakeUp | None:
+    log = opened.log
+    folded: list[FoldedState] = []
+
+    def state_before(position: int) -> SchedulerState:
+        folded.append(state_at(log, opened.reader, position, log.head.next))
+        return folded[-1].state
+
+    def make_engine(body: bytes, position: int) -> Engine:
+        assembly = assembly_in_force(folded[-1], log.stream, plugins)
+        engine = assembly.engine(with_detail=False)
+        engine.restore(body, position)
+        return engine
+
+    return missed_wake_up(log, flush, state_before, make_engine)
 
 
 def _print_json(

@@ -8,6 +8,7 @@ from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough, zone
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
 from eventsched.domain.records import Queue
+from eventsched.history.past_state.missed_wake_ups import MissedWakeUp
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
 from eventsched.history.past_state.wait_estimates import FEWEST, WaitEstimate
@@ -245,6 +246,34 @@ def waiting_json(
             for plugin in waiting.plugins
         ],
         "estimated_rest": _estimate_json(guess),
+    }
+
+
+def missed_text(missed: Sequence[MissedWakeUp], flushed: int, examined: int) -> str:
+    """Missed wake-ups as a table, and how many pods were looked at."""
+    note = f"; the newest {examined} were looked at" if examined < flushed else ""
+    lines = [f"{counted(flushed, 'pod')} came to a node only after the flush{note}"]
+    if not missed:
+        return f"{lines[0]}; no plugin missed a change"
+    rows = [
+        [each.pod, ", ".join(each.plugins), each.change, each.text, rough(each.late)]
+        for each in missed
+    ]
+    header = ("pod", "missed by", "position", "the change", "waited from then")
+    return f"{lines[0]}\n\n{table(header, rows)}"
+
+
+def missed_json(missed: MissedWakeUp) -> dict[str, Any]:
+    """A missed wake-up as JSON. Positions are called seq."""
+    return {
+        "pod": missed.pod,
+        "uid": missed.uid,
+        "failedPlugins": list(missed.plugins),
+        "change": {"seq": missed.change, "kind": missed.kind, "text": missed.text},
+        "late_seconds": missed.late / 1e6,
+        "failed_seq": missed.flush.failed,
+        "flushed_seq": missed.flush.flushed,
+        "placed_seq": missed.flush.placed,
     }
 
 
