@@ -140,7 +140,8 @@ def test_the_database_stays_down(server: tuple[str, Postmaster]) -> None:
     address, postmaster = server
     load = LOADS[0]
     arguments = ("simulate", "--generate", load, "--database", address, "-o", "json")
-    impatient = "PostgresEventLog.__init__.__kwdefaults__['patience'] = 0.2"
+    # Longer than a first append takes on a busy machine.
+    impatient = "PostgresEventLog.__init__.__kwdefaults__['patience'] = 2.0"
     position = len(uninterrupted(load)[0]) // 3
     with started(*arguments, changes=impatient) as process:
         try:
@@ -152,7 +153,7 @@ def test_the_database_stays_down(server: tuple[str, Postmaster]) -> None:
     assert (process.returncode, output) == (3, "")
     (line,) = complaints(errors)
     assert line.startswith("eventsched simulate: postgresql://postgres@")
-    assert ": no answer for 0.2 s (" in line
+    assert ": no answer for 2 s (" in line
     assert line.endswith(
         "; start the database and run the same command again: it continues from the log"
     )
