@@ -2,26 +2,38 @@
 ETag."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventsched.api.arrow import ARROW_TYPE
+from eventsched.api.event_streams import EVENTS_TYPE, EventStream, decision_events
+from eventsched.api.following import AT_ONCE, MOST_LISTENERS, HeadWatch, Places
 from eventsched.api.openapi import openapi_document
-from eventsched.api.operations import OPERATIONS, Asked, Desk, Operation
+from eventsched.api.operations import (
+    EVENTS,
+    OPERATIONS,
+    Asked,
+    Desk,
+    Operation,
+    head_of,
+    new_decisions,
+)
 from eventsched.api.parameters import values_of
 from eventsched.api.problems import problem_response, response_to
 from eventsched.api.workers import BusyError, Workers
+from eventsched.questions.answer_shapes import Decisions
 from eventsched.questions.visibility import EVERYTHING, Visibility
 
 ROOT = "/api/v1"
@@ -31,11 +43,15 @@ MOST_QUICK, MOST_SLOW = 64, 16
 """Requests of each kind under way or waiting at most; more are answered 503."""
 _PATIENCE = 0.05
 """Seconds that a quick answer waits for what is refreshed for it."""
-_MOST_BODY = 1024
+_MOST_BODY = 1 << 20
+"""Bytes of a body at most."""
+_UNKEPT = {"Cache-Control": "no-store"}
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
+
+_T = TypeVar("_T")
 
 logger = structlog.stdlib.get_logger(__name__)
 
@@ -80,6 +96,12 @@ class _Api:
         self._quick = Workers("quick", QUICK_THREADS, MOST_QUICK)
         self._slow = Workers("slow", SLOW_THREADS, MOST_SLOW)
         self._refresh = Workers("refresh", 1, 1)
+        self.watch = HeadWatch(self._head)
+        self._listeners, self._bodies = Places(MOST_LISTENERS), Places(MOST_SLOW)
+        self._woken = asyncio.Semaphore(AT_ONCE)
+
+    async def _head(self, stream: str | None) -> int:
+        return await self._quick.run(head_of, Asked(self._desk, {"stream": stream}, EVERYTHING))
 
     def endpoint(self, operation: Operation) -> Callable[[Request], Any]:
         """What answers requests of an operation."""
@@ -91,9 +113,19 @@ class _Api:
                     operation.parameters, request.path_params, request.query_params.multi_items()
                 )
                 asked = Asked(self._desk, values, sees)
+                if operation is EVENTS:
+                    return await self._events(asked, request)
+                if operation.method == "POST":
+                    _refuse_foreign(request)
+                    with self._bodies.taken():
+                        asked = asked._replace(body=await request.body())
                 return await self._answer(operation, asked, request)
             except RefusedError as refused:
                 return refusal(refused)
+            except HTTPException:  # of Starlette: the body is too large
+                raise
+            except ClientDisconnect:
+                return Response(None, HTTPStatus.BAD_REQUEST)  # the client has left
             except Exception as error:  # noqa: BLE001 - each request is answered
                 return self._failure(error, request)
 
@@ -102,12 +134,63 @@ class _Api:
     async def _answer(self, operation: Operation, asked: Asked, request: Request) -> Response:
         if operation.refresh is not None:
             await self._refreshed(operation.refresh, asked)
+        as_arrow = operation.arrow is not None and _wants_arrow(request)
         workers = self._slow if operation.slow else self._quick
-        body, tag = await workers.run(_encoded, operation, asked)
-        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization"}
+        body, tag = await workers.run(_encoded, operation, asked, as_arrow)
+        if operation.waits and asked.values["wait"]:
+            waited = self._waited(operation, asked, body, tag)
+            body, tag = await _while_connected(waited, request)
+        if operation.method == "POST":
+            return Response(body, headers=_UNKEPT, media_type="application/json")
+        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization, Accept"}
         if _matches(request.headers.get("if-none-match"), tag):
             return Response(None, HTTPStatus.NOT_MODIFIED, headers)
-        return Response(body, HTTPStatus.OK, headers, media_type="application/json")
+        kind = ARROW_TYPE if as_arrow else "application/json"
+        return Response(body, HTTPStatus.OK, headers, media_type=kind)
+
+    async def _waited(
+        self, operation: Operation, asked: Asked, body: bytes, tag: str
+    ) -> tuple[bytes, str]:
+        """The answer once it has a decision, or as it is when the time is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + asked.values["wait"]
+        while True:
+            page = msgspec.json.decode(body, type=Decisions)
+            if page.decisions or page.next is not None:
+                return body, tag
+            patience = until - loop.time()
+            stream = asked.values["stream"]
+            if await self.watch.past(stream, page.head, max(0.0, patience)) is None:
+                return body, tag
+            # What came is in the log for good: look from there on.
+            values = {**asked.values, "after": max(asked.values["after"], page.head)}
+            later = asked._replace(values=values)
+            async with self._woken:
+                body, tag = await self._quick.run(_encoded, operation, later, False)
+
+    async def _events(self, asked: Asked, request: Request) -> Response:
+        after, last = asked.values["after"], request.headers.get("last-event-id")
+        if last is not None:
+            after = EVENTS.parameters[-1].value(last)
+        if after is None:
+            async with self._woken:
+                after = await self._quick.run(head_of, asked)
+        stream = asked.values["stream"]
+
+        async def page(position: int) -> Decisions:
+            # Again each time: the client may have lost the right to see it.
+            sees = await self._gate.visibility(request)
+            values = {**asked.values, "after": position}
+            async with self._woken:
+                later = asked._replace(values=values, sees=sees)
+                return await self._quick.run(new_decisions, later)
+
+        self._listeners.require_free()
+        await page(after)  # what is wrong is answered as a problem
+        if request.method == "HEAD":
+            return Response(None, headers=_UNKEPT, media_type=EVENTS_TYPE)
+        events = decision_events(page, self.watch, stream, after)
+        return EventStream(events, self._listeners)
 
     async def _refreshed(self, refresh: Callable[[Asked], Any], asked: Asked) -> None:
         """Begins a refresh unless one is under way, and waits a moment for it."""
@@ -132,10 +215,53 @@ def _quietly(refresh: Callable[[Asked], Any], asked: Asked) -> None:
         refresh(asked)
 
 
-def _encoded(operation: Operation, asked: Asked) -> tuple[bytes, str]:
+def _encoded(operation: Operation, asked: Asked, as_arrow: bool) -> tuple[bytes, str]:
     """The body of an answer and its ETag, made in a thread."""
-    body = msgspec.json.encode(operation.make(asked))
+    if as_arrow and operation.arrow is not None:
+        body = operation.arrow(asked)
+    else:
+        body = msgspec.json.encode(operation.make(asked))
     return body, f'"{blake2b(body, digest_size=16).hexdigest()}"'
+
+
+async def _while_connected(answer: Coroutine[Any, Any, _T], request: Request) -> _T:
+    """An answer, which is given up when the client leaves: then it has no place any more. Raises
+    ClientDisconnect."""
+    made = asyncio.ensure_future(answer)
+    left = asyncio.ensure_future(_disconnect(request))
+    try:
+        await asyncio.wait((made, left), return_when=asyncio.FIRST_COMPLETED)
+        if not made.done():
+            raise ClientDisconnect
+        return made.result()
+    finally:
+        made.cancel()
+        left.cancel()
+
+
+async def _disconnect(request: Request) -> None:
+    """Returns when the client has left."""
+    with suppress(ClientDisconnect, HTTPException):
+        async for _ in request.stream():
+            pass  # the body of GET: usually empty, and never used
+    while (await request.receive())["type"] != "http.disconnect":
+        await asyncio.sleep(1)
+
+
+def _refuse_foreign(request: Request) -> None:
+    """Raises RefusedError for what a page of another site has a browser send: it could not read the
+    answer, but it would keep a thread busy."""
+    if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        raise RefusedError(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
+
+
+def _wants_arrow(request: Request) -> bool:
+    """Whether Accept names the type of Arrow, and does not exclude it."""
+    for part in request.headers.get("accept", "").split(","):
+        kind, *parameters = (word.strip() for word in part.split(";"))
+        if kind.lower() == ARROW_TYPE:
+            return not any(word in ("q=0", "q=0.0") for word in parameters)
+    return False
 
 
 def _matches(header: str | None, tag: str) -> bool:
@@ -161,10 +287,31 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     return problem_response(status, detail, remedy=remedy, headers=error.headers)
 
 
-def application(desk: Desk, gate: Gate) -> ASGIApp:
+class Application:
+    """The API as an ASGI application."""
+
+    def __init__(self, app: ASGIApp, watch: HeadWatch) -> None:
+        """``watch`` is what long polls and streams of events wait for."""
+        self._app, self._watch = app, watch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request."""
+        await self._app(scope, receive, send)
+
+    @property
+    def waiters(self) -> int:
+        """How many requests wait for what is new."""
+        return self._watch.waiters
+
+    def end(self) -> None:
+        """Ends long polls and streams of events: they would keep a server from stopping."""
+        self._watch.end()
+
+
+def application(desk: Desk, gate: Gate) -> Application:
     """The API over a log, for the clients that ``gate`` lets in."""
     api = _Api(desk, gate)
-    document = msgspec.json.encode(openapi_document(OPERATIONS))
+    document = msgspec.json.encode(openapi_document((*OPERATIONS, EVENTS)))
 
     async def openapi(request: Request) -> Response:
         try:
@@ -174,8 +321,8 @@ def application(desk: Desk, gate: Gate) -> ASGIApp:
         return Response(document, media_type="application/json")
 
     routes = [
-        Route(f"{ROOT}{operation.path}", api.endpoint(operation), methods=["GET"])
-        for operation in OPERATIONS
+        Route(f"{ROOT}{operation.path}", api.endpoint(operation), methods=[operation.method])
+        for operation in (*OPERATIONS, EVENTS)
     ]
     starlette = Starlette(
         routes=[*routes, Route(OPENAPI, openapi, methods=["GET"])],
@@ -183,7 +330,7 @@ def application(desk: Desk, gate: Gate) -> ASGIApp:
         max_body_size=_MOST_BODY,
     )
     starlette.router.redirect_slashes = False
-    return _with_headers(starlette)
+    return Application(_with_headers(starlette), api.watch)
 
 
 def _with_headers(app: ASGIApp) -> ASGIApp:

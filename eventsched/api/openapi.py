@@ -6,7 +6,9 @@ from typing import Any
 import msgspec
 
 from eventsched import __version__
-from eventsched.api.operations import Operation
+from eventsched.api.arrow import ARROW_TYPE
+from eventsched.api.event_streams import EVENTS_TYPE
+from eventsched.api.operations import EVENTS, Operation
 from eventsched.api.parameters import Parameter
 from eventsched.api.problems import PROBLEM_TYPE, ProblemDetails
 from eventsched.api.schemas import SCHEMAS
@@ -40,7 +42,7 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
         },
         "servers": [{"url": "/api/v1"}],
         "security": [{}, {"bearer": []}],
-        "paths": {each.path: {"get": _operation(each)} for each in operations},
+        "paths": {each.path: {each.method.lower(): _operation(each)} for each in operations},
         "components": {
             "schemas": {**schemas, **SCHEMAS},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
@@ -60,23 +62,50 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
 def _operation(operation: Operation) -> dict[str, Any]:
     answer = operation.answer
     name = answer if isinstance(answer, str) else answer.__name__
-    etag = {"schema": {"type": "string"}, "description": "For If-None-Match"}
+    is_kept = operation.method == "GET" and operation is not EVENTS
+    unchanged = {"description": "As the ETag of If-None-Match says, nothing has changed"}
+    header = _CONDITION if is_kept else _LAST_ID
     return {
         "summary": operation.summary,
         "operationId": _identifier(operation.path),
-        "parameters": [*map(_parameter, operation.parameters), _CONDITION],
+        "parameters": [
+            *map(_parameter, operation.parameters),
+            *([header] if operation.method == "GET" else ()),
+        ],
+        **({"requestBody": _BODY} if operation.method == "POST" else {}),
         "responses": {
             "200": {
                 "description": "The answer",
-                "headers": {"ETag": etag},
-                "content": {"application/json": {"schema": {"$ref": _REF.format(name=name)}}},
+                **({"headers": {"ETag": _ETAG}} if is_kept else {}),
+                "content": _content(operation, {"$ref": _REF.format(name=name)}),
             },
-            "304": {"description": "As the ETag of If-None-Match says, nothing has changed"},
+            **({"304": unchanged} if is_kept else {}),
             **{status: {"$ref": f"#/components/responses/{status}"} for status in _FAILURES},
         },
     }
 
 
+def _content(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
+    if operation is EVENTS:
+        return {EVENTS_TYPE: {"schema": {"type": "string"}}}
+    content: dict[str, Any] = {"application/json": {"schema": schema}}
+    if operation.arrow is not None:
+        content[ARROW_TYPE] = {"schema": {"type": "string", "format": "binary"}}
+    return content
+
+
+_BODY = {
+    "required": True,
+    "description": "Pods, Deployments, ReplicaSets, StatefulSets, Jobs and what comes with them",
+    "content": {"application/yaml": {"schema": {"type": "string"}}},
+}
+_ETAG = {"schema": {"type": "string"}, "description": "For If-None-Match"}
+_LAST_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "the id of the last event that the client has; instead of after",
+    "schema": EVENTS.parameters[-1].schema,
+}
 _CONDITION = {
     "name": "If-None-Match",
     "in": "header",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventsched.api import parameters as p
+from eventsched.api.arrow import arrow_stream
 from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import is_virtual
@@ -15,6 +16,7 @@ from eventsched.eventlog.postgres.seeking import position_at
 from eventsched.history.past_state.waiting_pods import PLACES
 from eventsched.questions import answer_shapes as answers
 from eventsched.questions.decisions import DecisionFilter, decision_detail, decisions_page
+from eventsched.questions.difference_pages import difference_page
 from eventsched.questions.explanations import (
     pod_explanation,
     pod_remedies,
@@ -24,6 +26,7 @@ from eventsched.questions.now import now_of
 from eventsched.questions.pod_rows import PodRowFilter, pods_page
 from eventsched.questions.states import PARTS, QUEUES, FoldedStates, StateQuestion, state_answer
 from eventsched.questions.streams import LoggedStream, LoggedStreams
+from eventsched.questions.trials import MOST_PODS, trial_answer
 from eventsched.questions.verdict_pages import verdict_table, verdicts_page
 from eventsched.questions.visibility import Visibility
 from eventsched.questions.waiting import queue_page
@@ -45,6 +48,7 @@ class Asked(NamedTuple):
     desk: Desk
     values: dict[str, Any]
     sees: Visibility
+    body: bytes = b""
 
     @property
     def stream(self) -> LoggedStream:
@@ -62,6 +66,11 @@ class Operation(NamedTuple):
     answer: type[Any] | str
     make: Callable[[Asked], Any]
     slow: bool = False
+    method: str = "GET"
+    waits: bool = False
+    """Whether a request may wait for what comes after a position."""
+    arrow: Callable[[Asked], bytes] | None = None
+    """Makes the answer as an Arrow stream."""
     refresh: Callable[[Asked], Any] | None = None
     """Done in the background before, for what the answer shows as it was made last."""
 
@@ -88,6 +97,8 @@ def _decisions(asked: Asked) -> Any:
     values, stream = asked.values, asked.stream
     if values["before"] is not None and values["after"] is not None:
         raise InputError("after", "excludes before", "leave one of them out")
+    if values.get("wait") and values["after"] is None:
+        raise InputError("wait", "is for what comes after a position", "give after as well")
     low, high = _range(asked, stream)
     if values["after"] is not None:
         low = max(low, values["after"])
@@ -132,6 +143,11 @@ def _verdicts(asked: Asked) -> Any:
     values, stream = asked.values, asked.stream
     table = verdict_table(stream, asked.sees, values["position"])
     return verdicts_page(stream, table, values["offset"], values["limit"])
+
+
+def _verdicts_as_arrow(asked: Asked) -> bytes:
+    table = verdict_table(asked.stream, asked.sees, asked.values["position"])
+    return arrow_stream(table)
 
 
 def _pods(asked: Asked) -> Any:
@@ -193,6 +209,34 @@ def _queue(asked: Asked) -> Any:
         )  # fmt: skip
 
 
+def _diff(asked: Asked) -> Any:
+    values, desk = asked.values, asked.desk
+    return difference_page(
+        asked.stream, asked.sees, desk.states, values["from"], values["to"], values["offset"],
+        values["limit"],
+    )  # fmt: skip
+
+
+def _try(asked: Asked) -> Any:
+    values, plugins = asked.values, list(asked.desk.plugins)
+    return trial_answer(
+        asked.stream, asked.sees, values["at"], asked.body, values["count"], plugins
+    )
+
+
+def new_decisions(asked: Asked) -> answers.Decisions:
+    """The decisions of /events from position ``after`` on, the oldest first."""
+    unset = dict.fromkeys(("from", "until", "before"), None)
+    whole = asked._replace(values={**asked.values, **unset, "limit": p.LIMIT})
+    found: answers.Decisions = _decisions(whole)
+    return found
+
+
+def head_of(asked: Asked) -> int:
+    """The position of the next record of the stream."""
+    return asked.stream.rows.head
+
+
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
 _OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
 _FROM = p.Parameter("from", "from this position or time on, as `at` of /state takes it")
@@ -202,7 +246,18 @@ _BEFORE = p.Parameter(
     "before", "before this position, the newest first: next of the page before", "integer"
 )
 _AFTER = p.Parameter("after", "from this position on, the oldest first", "integer")
+_WAIT = p.Parameter(
+    "wait", "with after: seconds to wait for a decision, such as 20s", kind="seconds"
+)
 _STATES = ("active", "backoff", "unschedulable", "gated", "waiting", "binding", "bound", "unqueued")
+
+EVENTS = Operation(
+    "/events", "New decisions as server-sent events, and the head of the log when it moves",
+    (p.STREAM, p.NAMESPACE, p.Parameter("pod", "of pods of this name"), p.OWNER, p.REASON,
+     p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME,
+     p.Parameter("after", "from this position on; by default what comes from now on", "integer")),
+    answers.Decision, new_decisions,
+)  # fmt: skip
 
 OPERATIONS = (
     Operation("/streams", "The streams of the log", (), answers.Streams, _streams),
@@ -213,8 +268,9 @@ OPERATIONS = (
     Operation(
         "/decisions", "Decisions by position, newest first",
         (p.STREAM, p.NAMESPACE, p.Parameter("pod", "of pods of this name"), p.OWNER, p.REASON,
-         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, _FROM, _UNTIL, _BEFORE, _AFTER, p.PAGE_LIMIT),
-        answers.Decisions, _decisions,
+         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, _FROM, _UNTIL, _BEFORE, _AFTER, _WAIT,
+         p.PAGE_LIMIT),
+        answers.Decisions, _decisions, waits=True,
     ),
     Operation(
         "/decisions/{position}", "One decision", (p.POSITION, p.STREAM),
@@ -223,6 +279,7 @@ OPERATIONS = (
     Operation(
         "/decisions/{position}/verdicts", "Every node's verdict and scores in one decision",
         (p.POSITION, p.STREAM, p.OFFSET, p.PAGE_LIMIT), answers.Verdicts, _verdicts,
+        arrow=_verdicts_as_arrow,
     ),
     Operation(
         "/pods", "Pods, one row each",
@@ -269,5 +326,18 @@ OPERATIONS = (
         (p.STREAM, p.AT, p.Parameter("queue", "only this one", values=PLACES), p.OFFSET,
          p.PAGE_LIMIT),
         answers.QueueAnswer, _queue, slow=True,
+    ),
+    Operation(
+        "/diff", "What differs between the states at two positions",
+        (p.STREAM,
+         p.Parameter("from", "a position or time, as `at` of /state takes it", required=True),
+         p.Parameter("to", "a later one; now by default"), p.OFFSET, p.PAGE_LIMIT),
+        "Differences", _diff, slow=True,
+    ),
+    Operation(
+        "/try", "Where pods would go if they were submitted",
+        (p.STREAM, p.AT, p.Parameter(
+            "count", "the number of pods of the template", "integer", least=1, most=MOST_PODS)),
+        "Trial", _try, slow=True, method="POST",
     ),
 )  # fmt: skip

@@ -10,12 +10,15 @@ MOST = 2**62
 """The largest number in a request: positions are below it."""
 LONGEST = 512
 """Characters of a text at most: a name with its namespace has 507."""
+LONGEST_WAIT = 60
+"""Seconds that a request may wait for what is new."""
 LIMIT, MOST_ITEMS = 100, 1_000
 """Items of a page, unless ``limit`` says otherwise, and at most."""
 
 
 class Parameter(NamedTuple):
-    """A parameter of a path or a query. ``kind``: string, integer or boolean. Integers are from
+    """A parameter of a path or a query. ``kind``: string, integer,
+    boolean or seconds (``20s``). Integers are from
     ``least`` to ``most``; texts are one of ``values`` if there are any."""
 
     name: str
@@ -31,6 +34,8 @@ class Parameter(NamedTuple):
     @property
     def schema(self) -> dict[str, Any]:
         """The parameter's JSON Schema."""
+        if self.kind == "seconds":
+            return {"type": "string", "pattern": "^([0-9]|[1-5][0-9]|60)s$"}
         schema: dict[str, Any] = {"type": self.kind}
         if self.kind == "integer":
             schema |= {"minimum": self.least, "maximum": self.most}
@@ -52,6 +57,8 @@ class Parameter(NamedTuple):
             return text == "true"
         if self.kind == "integer":
             return self._number(text)
+        if self.kind == "seconds":
+            return self._seconds(text)
         if self.values and text not in self.values:
             known = ", ".join(self.values)
             raise InputError(self.name, f"{text!r} is unknown", f"take one of {known}")
@@ -62,14 +69,26 @@ class Parameter(NamedTuple):
             raise InputError(self.name, "has control characters", "leave them out")
         return text
 
+    def _seconds(self, text: str) -> int:
+        number = text.removesuffix("s")
+        is_short = number != text and _is_number(number) and len(number) < 3
+        if not is_short or int(number) > LONGEST_WAIT:
+            problem = f"{text[:40]!r} is not a number of seconds"
+            raise InputError(self.name, problem, f"write 0s to {LONGEST_WAIT}s")
+        return int(number)
+
     def _number(self, text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
+        if not _is_number(text) or len(text) > len(str(MOST)):
             raise InputError(self.name, f"{text[:40]!r} is not a number", "write digits only")
         number = int(text)
         if not self.least <= number <= self.most:
             problem = f"{number} is out of range"
             raise InputError(self.name, problem, f"give one from {self.least} to {self.most}")
         return number
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def values_of(

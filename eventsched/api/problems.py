@@ -7,6 +7,7 @@ import msgspec
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.responses import Response
 
+from eventsched.api.following import TooManyError
 from eventsched.api.workers import BusyError
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.log_errors import CorruptLogError
@@ -56,7 +57,7 @@ def response_to(error: BaseException) -> Response | None:
             # Not where the database is: that is nothing for clients.
             detail = "the log cannot be read at the moment"
             return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=_later())
-        case BusyError() | PoolTimeoutError():
+        case BusyError() | TooManyError() | PoolTimeoutError():
             detail = "too many requests are under way"
             return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=_later())
         case CorruptLogError():

@@ -82,6 +82,51 @@ SCHEMAS: dict[str, Any] = {
         },
         text="A workload's pods: on which nodes, and why the others wait",
     ),
+    "Differences": _object(
+        {
+            "stream": _TEXT, "from": _NUMBER, "to": _NUMBER, "counts": _NUMBERS_BY_NAME,
+            "differences": _list("Difference"), "next": _NEXT,
+        },
+        text="A page of what differs between the states at two positions; counts are of all",
+    ),
+    "Difference": _object(
+        {
+            "kind": _TEXT, "name": _TEXT, "change": {"enum": ["added", "removed", "changed"]},
+            "fields": {
+                "type": "array",
+                "items": _object({"field": _TEXT, "before": {}, "after": {}}),
+            },
+        },
+        {"place": _TEXT},
+        text="An object that is in one state only, or in another form",
+    ),
+    "TriedPod": _object(
+        {
+            "namespace": _TEXT, "name": _TEXT, "node": _TEXT, "evicts": _TEXTS,
+            "message": _TEXT,
+        },
+        {
+            "score": _NUMBER, "runner_up": _TEXT, "runner_up_score": _NUMBER, "feasible": _NUMBER,
+            "evaluated": _NUMBER, "ties": _NUMBER, "nominated": _FLAG,
+        },
+        text="Where a pod would go (node: empty if nowhere), and who would have to leave for it",
+    ),
+    "Trial": _object(
+        {
+            "stream": _TEXT, "position": _NUMBER, "placed": _NUMBER, "pending": _NUMBER,
+            "pods": _list("TriedPod"), "warnings": _TEXTS,
+        },
+        {
+            "more": _object({"fit": _NUMBER, "at_least": _FLAG, "message": _TEXT}),
+            "nodes_to_add": {"type": "array", "items": _object(
+                {"like": _TEXT, "number": _NUMBER, "there_are": _NUMBER,
+                 "allocatable": _NUMBERS_BY_NAME}
+            )},
+            "no_node_helps": _TEXTS,
+        },
+        text="What would come of pods; more: how many more of them fit; nodes_to_add: with which "
+        "all would",
+    ),
     "StatePod": _object(
         {
             "namespace": _TEXT, "name": _TEXT, "uid": _TEXT, "state": _TEXT, "node": _TEXT,

@@ -92,7 +92,9 @@ async def _serve(desk: Desk, gate: Gate, place: Place, announced: Callable[[str]
         loop.add_signal_handler(number, ended.set)
     if signals.asked_to_end():
         return 0
-    async with serving_at(place, site(application(desk, gate))) as url:
+    api = application(desk, gate)
+    async with serving_at(place, site(api)) as url:
         announced(f"{url}{ROOT}")
         await ended.wait()
+        api.end()
     return 0

@@ -36,10 +36,7 @@ class OpenLog(NamedTuple):
     ) -> FoldedState:
         """The state at a position or time; without one, at the log's end. With ``whole_steps`` a
         position within a step means its beginning. Raises InputError."""
-        end = self.log.head.next
-        if not end:
-            remedy = "run a scheduler on it first"
-            raise InputError(f"stream {self.log.stream}", "holds no record yet", remedy)
+        end = self.end
         position = end if text is None else self.position(text, option)
         if whole_steps and position < end:
             position = min(position, next(self.log.read(position)).cause)
@@ -49,10 +46,19 @@ class OpenLog(NamedTuple):
             where = option if problem.where == "--at" else problem.where
             raise InputError(where, problem.problem, problem.remedy) from None
 
+    @property
+    def end(self) -> int:
+        """The position of the log's end. Raises InputError for an empty log."""
+        end = self.log.head.next
+        if not end:
+            remedy = "run a scheduler on it first"
+            raise InputError(f"stream {self.log.stream}", "holds no record yet", remedy)
+        return end
+
     def position(self, text: str, option: str) -> int:
         """The position that a text means, for ``option``; a time means after its last record.
         Raises InputError."""
-        end = self.log.head.next
+        end = self.end
         if text.isascii() and text.isdigit():
             return int(text)
         newest = next(self.log.batches(end - 1)).records[-1].at

@@ -26,6 +26,12 @@ def read_text(path: Path) -> str:
         ) from error
     if path.suffix == ".gz":
         body = _decompressed(body, where)
+    return decoded_text(body, where)
+
+
+def decoded_text(body: bytes, where: str) -> str:
+    """UTF-8 as text, with or without a byte order mark. Raises InputError, naming ``where``, if it
+    is something else or empty."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:

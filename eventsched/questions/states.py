@@ -51,20 +51,19 @@ class FoldedStates:
         self._filled: dict[str, NodesFilled] = {}
 
     @contextmanager
-    def at(self, stream: LoggedStream, at: str | None) -> Iterator[FoldedState]:
+    def at(self, stream: LoggedStream, at: str | None, where: str = "at") -> Iterator[FoldedState]:
         """The state at a position or time, at the log's end without one. It may be read in the
-        block. Raises InputError and CorruptLogError."""
-        if not stream.log.head.next:
-            remedy = "run a scheduler on it first"
-            raise InputError(f"stream {stream.name}", "holds no record yet", remedy)
-        position = None if at is None else OpenLog(stream.log, stream.reader).position(at, "at")
+        block. Errors name ``where``. Raises InputError and CorruptLogError."""
+        log = OpenLog(stream.log, stream.reader)
+        position = None if at is None else log.position(at, where)
+        assert log.end  # raises for an empty log
         kept = self._entry((stream.name, position))
         with kept.lock:
             if position is None:
                 before, kept.folded = kept.folded, None
                 kept.folded = self._newest(stream, before)
             elif kept.folded is None:
-                kept.folded = _folded(stream, position)
+                kept.folded = _folded(stream, position, where)
             yield kept.folded
 
     def filled(self, stream: LoggedStream) -> NodesFilled | None:
@@ -103,11 +102,11 @@ class FoldedStates:
         return FoldedState(state, state.position, before.first, opening)
 
 
-def _folded(stream: LoggedStream, position: int) -> FoldedState:
+def _folded(stream: LoggedStream, position: int, where: str = "at") -> FoldedState:
     try:
         return state_at(stream.log, stream.reader, position, stream.log.head.next)
     except InputError as problem:
-        where = "at" if problem.where == "--at" else problem.where
+        where = where if problem.where == "--at" else problem.where
         raise InputError(where, problem.problem, problem.remedy) from None
 
 

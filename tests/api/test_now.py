@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from eventsched.api.application import OPENAPI, ROOT, OpenGate, application
-from eventsched.api.operations import OPERATIONS, Desk
+from eventsched.api.operations import EVENTS, OPERATIONS, Desk
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT
 from eventsched.questions.states import FoldedStates
@@ -127,9 +127,11 @@ def test_headers(client: Client) -> None:
 def test_the_document_has_every_operation(client: Client) -> None:
     document = client.document
     assert document["openapi"] == "3.1.0"
-    assert list(document["paths"]) == [operation.path for operation in OPERATIONS]
+    every = (*OPERATIONS, EVENTS)
+    assert list(document["paths"]) == [operation.path for operation in every]
     for path, item in document["paths"].items():
-        parameters = item["get"]["parameters"]
+        [operation] = item.values()
+        parameters = operation["parameters"]
         in_path = {f"{{{each['name']}}}" for each in parameters if each["in"] == "path"}
         assert in_path == {word for word in path.split("/") if word[:1] == "{"}
 

@@ -8,7 +8,8 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,27 @@ def test_it_answers_until_it_is_stopped(logs: str) -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             got(f"{url}/decisions")
         assert json.load(refused.value)["where"] == "stream"
+
+
+def test_it_stops_while_clients_wait(logs: str) -> None:
+    """A stream of events ends, and a long poll is answered."""
+    with ExitStack() as open_answers:
+        with serving("--database", logs) as url:
+            head = got(f"{url}/decisions?stream={TIGHT}")["head"]
+            place = f"stream={TIGHT}&after={head}"
+            events = open_answers.enter_context(
+                urllib.request.urlopen(f"{url}/events?{place}", timeout=60)
+            )
+            assert events.readline() == b"retry: 2000\n"
+            while events.readline() != b"event: head\n":
+                pass
+            host, _, path = url.removeprefix("http://").partition("/")
+            poll = open_answers.enter_context(closing(HTTPConnection(host, timeout=60)))
+            poll.request("GET", f"/{path}/decisions?{place}&wait=60s")
+            got(f"{url}/decisions?{place}")  # by then the one before is being answered
+        assert b"event: decision" not in events.read()
+        answer = poll.getresponse()
+        assert (answer.status, json.load(answer)["decisions"]) == (200, [])
 
 
 def test_https_with_tokens(logs: str, tmp_path: Path) -> None:

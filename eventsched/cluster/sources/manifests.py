@@ -63,14 +63,24 @@ def read_all(
     warning. Raises InputError, naming file, object and field or line, if a file cannot be read or
     parsed, or if an object is malformed or comes twice in a file (by uid for pods).
     """
+    texts = ((str(path), read_text(path)) for path in paths)
+    return read_texts(texts, workloads, admission)
+
+
+def read_texts(
+    texts: Iterable[tuple[str, str]],
+    workloads: PodsOfWorkloads | None = None,
+    admission: Admission | None = None,
+) -> list[Manifests]:
+    """The same of texts, each with the name that messages call it by."""
     admission = admission or Admission()
-    files: list[tuple[Path, list[_Object]]] = []
-    for path in paths:
-        objects = list(_file_objects(path, workloads))
+    files: list[tuple[str, list[_Object]]] = []
+    for file, text in texts:
+        objects = list(_file_objects(file, text, workloads))
         for obj in objects:
             admission.learn(obj.kind, obj.fields, obj.where)
-        files.append((path, objects))
-    manifests = [_manifests(path, objects, admission) for path, objects in files]
+        files.append((file, objects))
+    manifests = [_manifests(file, objects, admission) for file, objects in files]
     if admission.unknown and manifests:
         manifests[-1].warnings.append(
             f"priority classes that are in no file: {_counted(admission.unknown, ' pod')}; "
@@ -90,10 +100,10 @@ class _Object:
     where: str
 
 
-def _file_objects(path: Path, workloads: PodsOfWorkloads | None) -> Iterator[_Object]:
-    for obj, place in _objects(_documents(read_text(path), str(path)), str(path)):
-        kind = _kind(obj, f"{path}: {place}")
-        where = f"{path}: {_title(kind, obj, place)}"
+def _file_objects(file: str, text: str, workloads: PodsOfWorkloads | None) -> Iterator[_Object]:
+    for obj, place in _objects(_documents(text, file), file):
+        kind = _kind(obj, f"{file}: {place}")
+        where = f"{file}: {_title(kind, obj, place)}"
         if workloads is None:
             yield _Object(obj, kind, place, where)
             continue
@@ -101,19 +111,19 @@ def _file_objects(path: Path, workloads: PodsOfWorkloads | None) -> Iterator[_Ob
             yield _Object(made, made_kind, place, where)
 
 
-def _manifests(path: Path, objects: Iterable[_Object], admission: Admission) -> Manifests:
+def _manifests(file: str, objects: Iterable[_Object], admission: Admission) -> Manifests:
     reading = _FileReading(admission)
     for obj in objects:
         reading.add(obj)
     manifests = reading.manifests
     if reading.skipped_kinds:
         manifests.warnings.append(
-            f"{path}: objects of kinds that scheduling does not read were left out: "
+            f"{file}: objects of kinds that scheduling does not read were left out: "
             f"{_counted(reading.skipped_kinds)}"
         )
     if reading.unmet:
         manifests.warnings.append(
-            f"{path}: constraints that this version cannot meet yet, so that it refuses the pods: "
+            f"{file}: constraints that this version cannot meet yet, so that it refuses the pods: "
             f"{_counted(reading.unmet, ' pod')}"
         )
     return manifests
@@ -290,6 +300,20 @@ def _refuse_deep(text: str) -> None:
                 raise RecursionError
         elif isinstance(event, _CLOSING):
             depth -= 1
+
+
+def refuse_aliases(text: str, file: str) -> None:
+    """Raises InputError for YAML with aliases. A short text with aliases of aliases can stand for
+    any amount of data, so texts of unknown clients may have none."""
+    if "*" not in text or text.lstrip().startswith("{"):
+        return
+    try:
+        events = yaml.parse(text, _Loader)
+        alias = next((event for event in events if isinstance(event, yaml.AliasEvent)), None)
+    except (yaml.YAMLError, ValueError):
+        return  # reading the text reports it
+    if alias is not None:
+        raise InputError(file, f"has the alias *{alias.anchor}", "write its value there")
 
 
 def _documents(text: str, file: str) -> list[Any]:

@@ -12,16 +12,20 @@ HASH = "try"
 """The pod-template-hash of a Deployment's pods."""
 _HASH_LABEL = "pod-template-hash"
 _MOST = 1_000_000
+_MOST_CHARACTERS = 1 << 24
+"""Of all pods together, if their number is limited: a large template makes many large pods."""
 
 Obj = dict[str, Any]
 
 
 class PodsOfWorkloads:
     """Expands the objects of a file. ``count`` is how many pods of its only template to make (None:
-    as many as the manifest says). ``templates`` are the titles of those that were met."""
+    as many as the manifest says), ``most`` how many pods there may be in all (None: any number, of
+    any size). ``templates`` are the titles of those that were met."""
 
-    def __init__(self, count: int | None = None) -> None:
-        self._count = count
+    def __init__(self, count: int | None = None, most: int | None = None) -> None:
+        self._count, self._most = count, most
+        self._made = self._characters = 0
         self.templates: list[str] = []
 
     def expand(self, obj: Obj, kind: str, where: str) -> Iterator[tuple[Obj, str]]:
@@ -43,7 +47,22 @@ class PodsOfWorkloads:
             remedy = "leave --count out, or name a file with one of them"
             raise InputError("--count", problem, remedy)
 
+    def _make(self, number: int, obj: Obj, where: str) -> None:
+        """Counts pods of an object before they are made. Raises InputError if they are too many or
+        too large."""
+        if self._most is None:
+            return
+        self._made += number
+        self._characters += number * _size(obj)
+        if self._made > self._most:
+            problem = f"makes it {self._made} pods, and at most {self._most} may be there"
+            raise InputError(where, problem, "try fewer")
+        if self._characters > _MOST_CHARACTERS:
+            problem = f"is too large for {number} pods of it"
+            raise InputError(where, problem, "try fewer, or leave out what does not matter")
+
     def _copies(self, obj: Obj, where: str) -> Iterator[Obj]:
+        self._make(1 if self._count is None else self._count, obj, where)
         if self._count is None:
             yield obj
             return
@@ -67,6 +86,7 @@ class PodsOfWorkloads:
         number = self._count
         if number is None:
             number = _replicas(spec, kind)
+        self._make(number, obj, where)
         owner = {"kind": kind, "name": name, "uid": root.get("metadata").get("uid").text()}
         labels: dict[str, str] = {}
         if kind == "Deployment":
@@ -85,6 +105,19 @@ class PodsOfWorkloads:
             if kind == "StatefulSet":
                 yield from _claims(spec, pod, name, ordinal, namespace)
             yield pod, "Pod"
+
+
+def _size(obj: Obj) -> int:
+    """About how many characters an object has as text."""
+    size, left = 0, [obj]
+    while left:
+        value: Any = left.pop()
+        size += len(value) if isinstance(value, str) else 8
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list):
+            left += value
+    return size
 
 
 def _replicas(spec: Field, kind: str) -> int:

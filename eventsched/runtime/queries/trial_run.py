@@ -40,7 +40,8 @@ _CHUNK = 64
 class TrialCluster:
     """What pods are tried on: an engine's ``state`` (None: none, the run begins with the objects)
     at a ``position``, and what there is at the time ``now`` (µs). ``leaving`` are pods that are
-    being deleted or evicted, ``known`` the uids of all pods."""
+    being deleted or evicted, ``known`` the uids of all pods. ``each_step`` is called at each step
+    of a run; what it raises ends the run."""
 
     assembly: Assembly
     nodes: Sequence[Node]
@@ -54,6 +55,7 @@ class TrialCluster:
     now: int = 0
     seed: str = DEFAULT_SEED
     known: frozenset[str] = frozenset()
+    each_step: Callable[[], None] = lambda: None
 
 
 @dataclass
@@ -153,8 +155,13 @@ def _simulation(
         samples=cluster.samples,
     )
     begins = None if cluster.state is None else (cluster.state, cluster.position)
+
+    def step(logged: list[LogEntry]) -> None:
+        cluster.each_step()
+        watch.records(logged)
+
     simulation = Simulation(
-        cluster.assembly, in_memory, None, seed=cluster.seed, begins=begins, watch=watch.records
+        cluster.assembly, in_memory, None, seed=cluster.seed, begins=begins, watch=step
     )
     watch.simulation = simulation
     for pod in cluster.leaving:

@@ -1,0 +1,141 @@
+"""Differences and trials: what the commands print."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.api.application import ROOT
+from eventsched.cli.main import main
+from tests.api.asking import Client
+from tests.postgres.histories import ODD, TIGHT
+
+PODS = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: front, namespace: default}}
+spec:
+  replicas: {replicas}
+  template:
+    metadata: {{labels: {{app: front}}}}
+    spec:
+      containers: [{{name: main, resources: {{requests: {{cpu: {cpu}}}}}}}]
+"""
+
+
+def printed(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> Any:
+    capsys.readouterr()
+    assert main([*words, "-o", "json"]) == code, capsys.readouterr().err
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("stream", "first", "last"), [(TIGHT, "300", "700"), (ODD, "5", "40")])
+def test_differences(
+    client: Client, logs: str, stream: str, first: str, last: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Page by page, as the command prints them; between a position and itself there is none."""
+    path = f"/diff?stream={stream}&from={first}&to={last}&limit=9"
+    found = [each for page in client.pages(path, "differences", "offset") for each in page]
+    words = ("diff", "--from", first, "--to", last, "--stream", stream, "--database", logs)
+    assert found == printed(capsys, 0, *words)["differences"] != []
+    page = client.get(path)
+    assert (page["from"], page["to"]) == (int(first), int(last))
+    same = client.get(f"/diff?stream={stream}&from={last}&to={last}")
+    assert same["differences"] == []
+    to_the_end = client.get(f"/diff?stream={stream}&from={last}")
+    assert to_the_end["to"] == client.get(f"/state?stream={stream}")["position"]
+
+
+def test_differences_that_cannot_be_asked(client: Client) -> None:
+    assert client.problem(f"/diff?stream={TIGHT}&from=700&to=300", 400) == (
+        "from; is position 700, after to (300); exchange them"
+    )
+    assert client.problem(f"/diff?stream={TIGHT}", 400).startswith("from; is missing")
+
+
+@pytest.mark.parametrize(("cpu", "code"), [("100m", 0), ("900", 1)])
+def test_a_trial(
+    client: Client, logs: str, cpu: str, code: int, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Also one in which no node is large enough."""
+    path = tmp_path / "pods.yaml"
+    path.write_text(PODS.format(replicas=3, cpu=cpu))
+    found = client.post(f"/try?stream={TIGHT}&at=700", path.read_bytes())
+    words = ("try", "-f", str(path), "--at", "700", "--stream", TIGHT, "--database", logs)
+    whole = printed(capsys, code, *words)
+    assert found.pop("warnings") == []
+    assert found == whole
+    assert found["placed"] == (0 if code else 3)
+    five = client.post(f"/try?stream={TIGHT}&at=700&count=5", path.read_bytes())
+    assert len(five["pods"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("", "body; is empty; check that the file was written completely"),
+        ("kind: [", "body"),
+        (
+            PODS.format(replicas=10_001, cpu=1),
+            "body: Deployment default/front; makes it 10001 pods, "
+            "and at most 10000 may be there; try fewer",
+        ),
+        (
+            PODS.format(replicas=9_000, cpu=1).replace(
+                "front}}", f"front}}, annotations: {{a: {'x' * 5_000}}}}}"
+            ),
+            "body: Deployment default/front; is too large for 9000 pods of it",
+        ),
+        ("kind: List\nitems: [&a {kind: Pod}, *a]\n", "body; has the alias *a; write"),
+        ("apiVersion: v1\nkind: Node\nmetadata: {name: n}\n", "body; holds no pod"),
+    ],
+)
+def test_pods_that_cannot_be_tried(client: Client, body: str, problem: str) -> None:
+    """The file that the server writes is in no message."""
+    answered = client.ask(f"{ROOT}/try?stream={TIGHT}&at=700", "POST", body.encode())
+    assert answered.status == 400
+    found = "; ".join(answered.json.get(name, "") for name in ("where", "detail", "remedy"))
+    assert found.startswith(problem)
+    assert "/tmp" not in found
+
+
+def test_a_count_of_pods(client: Client) -> None:
+    """Messages name the parameter, not the command's option."""
+    two = PODS.format(replicas=1, cpu=1) + "---" + PODS.format(replicas=1, cpu=1)
+    answered = client.ask(f"{ROOT}/try?stream={TIGHT}&at=700&count=2", "POST", two.encode())
+    assert (answered.status, answered.json["where"]) == (400, "count")
+    assert "--" not in answered.json["remedy"]
+
+
+def test_a_trial_that_takes_too_long(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventsched.questions.trials.MOST_SECONDS", -1)
+    body = PODS.format(replicas=1, cpu=1).encode()
+    answered = client.ask(f"{ROOT}/try?stream={TIGHT}&at=700", "POST", body)
+    assert (answered.status, answered.json["where"]) == (400, "body")
+    assert answered.json["detail"] == "takes more than -1 seconds to try"
+
+
+@pytest.mark.parametrize(("site", "status"), [
+    ("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)
+])  # fmt: skip
+def test_pods_from_a_page_of_another_site(client: Client, site: str, status: int) -> None:
+    body = PODS.format(replicas=1, cpu="100m").encode()
+    path = f"{ROOT}/try?stream={TIGHT}&at=700"
+    assert client.ask(path, "POST", body, sec_fetch_site=site).status == status
+
+
+def test_an_answer_to_a_body_is_not_kept(client: Client) -> None:
+    """Neither an ETag nor 304: the answer is about the body."""
+    body = PODS.format(replicas=1, cpu="100m").encode()
+    answered = client.ask(f"{ROOT}/try?stream={TIGHT}&at=700", "POST", body, if_none_match="*")
+    assert (answered.status, answered.headers["cache-control"]) == (200, "no-store")
+    assert "etag" not in answered.headers
+
+
+def test_a_body_that_is_too_large(client: Client) -> None:
+    answered = client.ask(f"{ROOT}/try?stream={TIGHT}", "POST", b"#" * (1 << 20) + b"a")
+    assert answered.status == 413
+    assert answered.json["status"] == 413
