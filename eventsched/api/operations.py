@@ -15,6 +15,10 @@ from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.seeking import position_at
 from eventsched.history.past_state.waiting_pods import PLACES
 from eventsched.questions import answer_shapes as answers
+from eventsched.questions.attempts import attempt_answers
+from eventsched.questions.attempts.attempt_differences import attempt_difference
+from eventsched.questions.attempts.timelines import pod_timeline
+from eventsched.questions.attempts.verdict_columns import verdict_columns
 from eventsched.questions.decisions import DecisionFilter, decision_detail, decisions_page
 from eventsched.questions.difference_pages import difference_page
 from eventsched.questions.explanations import (
@@ -150,6 +154,17 @@ def _verdicts_as_arrow(asked: Asked) -> bytes:
     return arrow_stream(table)
 
 
+def _columns(asked: Asked) -> Any:
+    plugins = list(asked.desk.plugins)
+    return verdict_columns(asked.stream, asked.sees, asked.values["position"], plugins)
+
+
+def _changes(asked: Asked) -> Any:
+    values = asked.values
+    places, page = (values["position"], values["other"]), (values["offset"], values["limit"])
+    return attempt_difference(asked.stream, asked.sees, *places, *page)
+
+
 def _pods(asked: Asked) -> Any:
     values = asked.values
     names = ("namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "ever")
@@ -175,6 +190,11 @@ def _explain(asked: Asked) -> Any:
     asked.sees.require(values["namespace"], "namespace")
     pod = _pod(asked)
     return pod_explanation(asked.stream, asked.sees, pod, values["attempt"], values["node"])
+
+
+def _timeline(asked: Asked) -> Any:
+    asked.sees.require(asked.values["namespace"], "namespace")
+    return pod_timeline(asked.stream, asked.sees, _pod(asked), time.time_ns() // 1_000)
 
 
 def _why_not(asked: Asked) -> Any:
@@ -282,6 +302,18 @@ OPERATIONS = (
         arrow=_verdicts_as_arrow,
     ),
     Operation(
+        "/decisions/{position}/columns", "The same of all nodes at once, by column",
+        (p.POSITION, p.STREAM), attempt_answers.VerdictColumns, _columns,
+    ),
+    Operation(
+        "/decisions/{position}/changes/{other}", "What differs between two attempts of a pod",
+        (p.POSITION,
+         p.Parameter("other", "the position of the other attempt", "integer", "path",
+                     required=True),
+         p.STREAM, p.OFFSET, p.PAGE_LIMIT),
+        attempt_answers.AttemptDifference, _changes,
+    ),
+    Operation(
         "/pods", "Pods, one row each",
         (p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"), p.OWNER,
          p.Parameter("state", "in this state", values=(*_STATES, "gone")), p.REASON, p.PLUGIN,
@@ -297,6 +329,10 @@ OPERATIONS = (
         "/pods/{namespace}/{name}/explain", "A pod's story: why it is there, or nowhere",
         (*_OF_POD, p.ATTEMPT, p.Parameter("node", "why not this node, or how it scored")),
         "Explanation", _explain,
+    ),
+    Operation(
+        "/pods/{namespace}/{name}/timeline", "A pod's queues, attempts and waits as bars over time",
+        _OF_POD, attempt_answers.Timeline, _timeline,
     ),
     Operation(
         "/pods/{namespace}/{name}/why-not", "The smallest change with which it lands on a node",

@@ -1,12 +1,16 @@
 """The output of ``explain`` as text and as JSON."""
 
-from itertools import pairwise
 from typing import Any
 
-from eventsched.cli.output.headline_output import change_text, headline_json, headline_text
+from eventsched.cli.output.headline_output import (
+    headline_json,
+    headline_text,
+    step_text,
+    story_lines,
+)
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
-from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
+from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.history.decision_vectors import NodeScore, VectorSource
 from eventsched.history.explain.explanation import (
     ExplainedAttempt,
@@ -17,7 +21,6 @@ from eventsched.history.explain.explanation import (
 )
 from eventsched.history.explain.preemption_explanation import PreemptionExplanation
 from eventsched.history.explain.record_text import CRITERIA
-from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
 from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 from eventsched.history.reason_codes import differences, failed_plugins, reason_codes
@@ -38,11 +41,9 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
             f"its records before position {explained.begin} were dropped, so its begin is not "
             "known; --from-archive FOLDER has them"
         )
-    steps = explained.steps if full else merge_repeated(explained.steps)
-    changes = {
-        after.position: change_text(before, after) for before, after in pairwise(explained.attempts)
-    }
-    rows = [_row(step, changes) for step in steps]
+    rows = [
+        (moment(line.at), line.position, line.text) for line in story_lines(explained, full=full)
+    ]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
     lines += ["", table(header, rows, width=width)]
     attempt, preemption = explained.explained, explained.preemption
@@ -54,31 +55,6 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     if preemption is not None and attempt is not None and preemption.position < attempt.position:
         return "\n".join(lines + victims + choice)
     return "\n".join(lines + choice + victims)
-
-
-def _row(step: Step | RepeatedAttempts, changes: dict[int, str]) -> tuple[str, int, str]:
-    if not isinstance(step, RepeatedAttempts):
-        texts = _step(step), changes.get(step.position, "")
-        return moment(step.at), step.position, "; ".join(filter(None, texts))
-    woken = ", ".join(f"{cause} x{count}" if count > 1 else cause for cause, count in step.woken)
-    numbers = f"attempts {step.first} to {step.last}" if step.count > 1 else f"{step.first}"
-    text = f"{numbers}: the same, since {moment(step.begin)}; brought back by {woken}"
-    return moment(step.end), step.position, text
-
-
-def _step(step: Step) -> str:
-    record, origin = step.record, step.origin
-    if not isinstance(record, PodQueued):
-        return step.text
-    if origin is None:
-        text = step.text
-    else:
-        plugin = f" ({record.plugin})" if record.plugin else ""
-        text = f"queue {record.queue.value}: woken by {record.cause}{plugin}: {origin.text}"
-        text += f" (position {origin.position})"
-    if record.until > step.at and record.queue in (Queue.BACKOFF, Queue.UNSCHEDULABLE):
-        text += f"; backoff until {moment(record.until)}"
-    return text
 
 
 def _why_chosen(attempt: ExplainedAttempt) -> list[str]:
@@ -255,7 +231,7 @@ def story_json(explained: Explanation) -> dict[str, Any]:
                 "seq": step.position,
                 "at": iso(step.at),
                 "kind": type(step.record).__name__,
-                "text": _step(step),
+                "text": step_text(step),
             }
             for step in explained.steps
             if not isinstance(step.record, PodQueued | PodDecided)

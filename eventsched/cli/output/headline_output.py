@@ -1,13 +1,16 @@
-"""The first lines of ``explain``: the pod's state, since when, and the next step. Also what
-changed between two attempts."""
+"""The first part of ``explain``: the pod's state, since when, the next step, and its history in
+order."""
 
 from dataclasses import asdict
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from eventsched.cli.output.tables import counted
-from eventsched.cli.output.time_format import iso, with_distance
-from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
+from eventsched.cli.output.time_format import iso, moment, with_distance
+from eventsched.domain.records import PodQueued, Queue
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Step
 from eventsched.history.explain.headline import Headline, headline
+from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
 from eventsched.history.reason_codes import differences
 
 _CHANGES_SHOWN = 3
@@ -110,3 +113,54 @@ def change_text(before: ExplainedAttempt, after: ExplainedAttempt) -> str:
     if more := len(found) - len(texts):
         texts.append(f"and {counted(more, 'more difference')}")
     return f"since attempt {before.decided.attempt}: {', '.join(texts)}" if texts else ""
+
+
+class StoryLine(NamedTuple):
+    """A line of the history: when (µs), the position of its record, and what happened."""
+
+    at: int
+    position: int
+    text: str
+
+
+def story_lines(
+    explained: Explanation, *, full: bool = False, between: tuple[int, int] | None = None
+) -> list[StoryLine]:
+    """The pod's history in order, from the first to the last of two positions if ``between`` has
+    them; repeated attempts are one line unless ``full``."""
+    kept = [
+        step
+        for step in explained.steps
+        if between is None or between[0] <= step.position <= between[1]
+    ]
+    steps = kept if full else merge_repeated(kept)
+    changes = {
+        after.position: change_text(before, after) for before, after in pairwise(explained.attempts)
+    }
+    return [_line(step, changes) for step in steps]
+
+
+def _line(step: Step | RepeatedAttempts, changes: dict[int, str]) -> StoryLine:
+    if not isinstance(step, RepeatedAttempts):
+        texts = step_text(step), changes.get(step.position, "")
+        return StoryLine(step.at, step.position, "; ".join(filter(None, texts)))
+    woken = ", ".join(f"{cause} x{count}" if count > 1 else cause for cause, count in step.woken)
+    numbers = f"attempts {step.first} to {step.last}" if step.count > 1 else f"{step.first}"
+    text = f"{numbers}: the same, since {moment(step.begin)}; brought back by {woken}"
+    return StoryLine(step.end, step.position, text)
+
+
+def step_text(step: Step) -> str:
+    """What a step says, with what woke the pod and until when it has to wait."""
+    record, origin = step.record, step.origin
+    if not isinstance(record, PodQueued):
+        return step.text
+    if origin is None:
+        text = step.text
+    else:
+        plugin = f" ({record.plugin})" if record.plugin else ""
+        text = f"queue {record.queue.value}: woken by {record.cause}{plugin}: {origin.text}"
+        text += f" (position {origin.position})"
+    if record.until > step.at and record.queue in (Queue.BACKOFF, Queue.UNSCHEDULABLE):
+        text += f"; backoff until {moment(record.until)}"
+    return text
