@@ -1,5 +1,6 @@
 """Makes the HTML of pages from templates. All values are escaped."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ from markupsafe import Markup
 from eventsched.domain.units import is_virtual
 from eventsched.pages.api_call import segment
 
+_HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 
@@ -21,7 +23,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(age=age, count=count, moment=moment, segment=segment, decimal=decimal)
+    env.filters.update(
+        age=age, count=count, moment=moment, segment=segment, decimal=decimal, breakable=breakable
+    )
     return env
 
 
@@ -67,6 +71,11 @@ def moment(text: str | None) -> Markup:
     else:
         shown = f"{at:%Y-%m-%d} {clock}"
     return Markup('<time datetime="{}">{}</time>').format(text, shown)
+
+
+def breakable(text: str) -> Markup:
+    """A text in which a line may end between the words of a name such as NodeAffinity."""
+    return Markup("<wbr>").join(_HUMP.split(text))
 
 
 def embedded(body: bytes) -> Markup:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from eventsched.pages import now_question, pods_question
+from eventsched.pages import decision_question, now_question, pod_question, pods_question
 from eventsched.pages.page_question import PageQuestion, PageRequest
 
 
@@ -11,7 +12,9 @@ from eventsched.pages.page_question import PageQuestion, PageRequest
 class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
-    ``has_time``: it can show a past position (parameter ``at``)."""
+    ``further`` makes requests for what the page shows besides, by name, from its answer.
+    ``has_time``: it can show a past position (parameter ``at``). ``is_final``: its answer stays as
+    it is, so that the page need not ask again."""
 
     name: str
     title: str
@@ -19,6 +22,8 @@ class Screen:
     question: Callable[[PageRequest], PageQuestion]
     has_time: bool = True
     in_navigation: bool = True
+    further: Callable[[PageRequest, Any], dict[str, str]] | None = None
+    is_final: bool = False
 
 
 SCREENS = (
@@ -27,5 +32,13 @@ SCREENS = (
     Screen(
         "story", "Story", "/pods/{namespace}/{name}/story", pods_question.story,
         has_time=False, in_navigation=False,
+    ),
+    Screen(
+        "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
+        has_time=False, in_navigation=False, further=pod_question.further,
+    ),
+    Screen(
+        "decision", "Decision", "/decisions/{position}", decision_question.question,
+        has_time=False, in_navigation=False, further=decision_question.further, is_final=True,
     ),
 )  # fmt: skip

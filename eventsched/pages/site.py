@@ -56,9 +56,19 @@ class _Pages:
             question = screen.question(asked)
             answer = await ask(self._api, question.call, request)
             streams = await ask(self._api, "/streams", request)
-            return self._page(request, screen, asked, question, answer, streams)
+            further = await self._further(request, screen, asked, answer)
+            return self._page(request, screen, asked, question, answer, streams, further)
 
         return page
+
+    async def _further(
+        self, request: Request, screen: Screen, asked: PageRequest, answer: ApiAnswer
+    ) -> dict[str, ApiAnswer]:
+        """What the page shows besides its answer."""
+        if screen.further is None or answer.status != HTTPStatus.OK:
+            return {}
+        calls = screen.further(asked, answer.document)
+        return {name: await ask(self._api, call, request) for name, call in calls.items()}
 
     def _page(
         self,
@@ -68,6 +78,7 @@ class _Pages:
         question: PageQuestion,
         answer: ApiAnswer,
         streams: ApiAnswer,
+        further: Mapping[str, ApiAnswer],
     ) -> Response:
         known = streams.document["streams"] if streams.status == HTTPStatus.OK else []
         fine = answer.status == HTTPStatus.OK
@@ -78,6 +89,10 @@ class _Pages:
             question=question,
             answer=answer.document if fine else None,
             data=embedded(answer.body) if fine else "null",
+            more=_Named({k: v.document for k, v in further.items() if v.status == HTTPStatus.OK}),
+            problems=_Named(
+                {k: _in_words(v) for k, v in further.items() if v.status != HTTPStatus.OK}
+            ),
             problem=None if fine else problem_of(answer.status, answer.document),
             streams=known,
             stream=None if chosen is None else chosen["name"],
@@ -154,6 +169,20 @@ def site(api: ASGIApp) -> ASGIApp:
         await app(scope, receive, send)
 
     return answered
+
+
+class _Named(dict[str, Any]):
+    """Answers by name, None for one that was not asked for or is a problem."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+def _in_words(answer: ApiAnswer) -> str:
+    """The problem of an answer as one line."""
+    problem = problem_of(answer.status, answer.document)
+    words = (problem["where"], problem["detail"], problem["remedy"])
+    return "; ".join(filter(None, words))
 
 
 def _stream(streams: list[Mapping[str, Any]], name: str | None) -> Mapping[str, Any] | None:

@@ -11,6 +11,11 @@ let tag = "";
 let failures = 0;
 let timer = 0;
 let loading = null;
+let address = addressOf(location);
+
+function addressOf({ pathname, search }) {
+  return pathname + search;
+}
 
 function stored(area, name, value) {
   try {
@@ -167,6 +172,7 @@ export function go(values, { replace = false } = {}) {
     else url.searchParams.set(name, value);
   }
   history[replace ? "replaceState" : "pushState"](null, "", url);
+  address = addressOf(url);
   return refresh({ isWhole: true });
 }
 
@@ -255,7 +261,12 @@ function prepare() {
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
-addEventListener("popstate", () => refresh({ isWhole: true }));
+addEventListener("popstate", () => {
+  // A link to a place in the page changes only what is behind the #.
+  const isSame = address === addressOf(location);
+  address = addressOf(location);
+  if (!isSame) refresh({ isWhole: true });
+});
 document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
 document.addEventListener("click", (event) => {
   // A menu closes at a click elsewhere.

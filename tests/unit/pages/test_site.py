@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from eventsched.pages.assets import Assets
-from eventsched.pages.rendering import age
+from eventsched.pages.rendering import age, breakable
 from eventsched.pages.site import site
 from tests.databases import ROOT
 
@@ -187,3 +187,8 @@ def test_all_files_are_shipped_and_served() -> None:
 )  # fmt: skip
 def test_lengths_of_time(seconds: float | None, text: str) -> None:
     assert age(seconds) == text
+
+
+def test_lines_end_between_the_words_of_a_name() -> None:
+    assert breakable("NodeAffinity: a<B>") == "Node<wbr>Affinity: a&lt;B&gt;"
+    assert breakable("CSI") == "CSI"

@@ -1,0 +1,37 @@
+"""What the page of a pod asks."""
+
+from typing import Any
+
+from eventsched.pages.api_call import call_of, segment
+from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
+
+_SQL = """\
+SELECT * FROM eventsched.decisions
+WHERE namespace = {namespace} AND pod = {name} ORDER BY seq;"""
+_KEPT = ("stream", "uid")
+
+
+def question(request: PageRequest) -> PageQuestion:
+    """The request for a pod's timeline and story."""
+    namespace, name = request.path["namespace"], request.path["name"]
+    sql = _SQL.format(namespace=literal(namespace), name=literal(name))
+    cli = command("explain", f"{namespace}/{name}", stream=request.query.get("stream"))
+    return PageQuestion(_call(request, "timeline"), sql, cli)
+
+
+def further(request: PageRequest, answer: Any) -> dict[str, str]:
+    """The attempts, and the difference between two of them if the page is asked for one."""
+    calls = {"story": _call(request, "explain")}
+    before, dots, after = request.query.get("diff", "").partition("..")
+    if dots:
+        offset = request.query.get("offset")
+        stream = request.query.get("stream")
+        path = f"/decisions/{segment(before)}/changes/{segment(after)}"
+        calls["difference"] = call_of(path, stream=stream, offset=offset)
+    return calls
+
+
+def _call(request: PageRequest, what: str) -> str:
+    namespace, name = request.path["namespace"], request.path["name"]
+    kept = {key: request.query.get(key) for key in _KEPT}
+    return call_of(f"/pods/{segment(namespace)}/{segment(name)}/{what}", kept)

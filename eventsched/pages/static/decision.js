@@ -1,0 +1,235 @@
+// The heat map of the Decision screen, with a panel for the chosen node and cell.
+
+import { element, table } from "./elements.js";
+import { HeatMap } from "./heat_map.js";
+import { HeatRows } from "./heat_rows.js";
+import { fetchApi, onAnswer } from "./shell.js";
+
+const TABLE_ROWS = 100;
+const SEARCH_DELAY = 120;
+
+async function start(root) {
+  const begin = performance.now();
+  const plain = [...root.childNodes];
+  const message = element("p", { role: "status", class: "quiet" }, "Loading the verdicts…");
+  root.prepend(message);
+  try {
+    new DecisionScreen(root, await fetchApi(root.dataset.heat));
+    root.dataset.drawn = String(Math.round(performance.now() - begin));
+  } catch (problem) {
+    message.textContent = problem.message;
+    root.replaceChildren(message, ...plain);
+  }
+}
+
+class DecisionScreen {
+  constructor(root, verdicts) {
+    this.root = root;
+    this.verdicts = verdicts;
+    this.rows = new HeatRows(verdicts);
+    this.rows.chosen = root.dataset.chosen ?? "";
+    this.scroller = element("div", {
+      class: "heat-scroller", tabindex: 0, role: "application",
+      "aria-label": "Heat map of nodes and plugins",
+      "aria-describedby": "heat-help",
+    });
+    this.scroller.heat = this;
+    this.live = element("p", { class: "unseen", role: "status" });
+    this.panel = element("aside", { class: "heat-panel", "aria-label": "Chosen node" },
+      element("p", { class: "quiet" }, "Choose a cell to see its numbers."));
+    this.list = element("div", { class: "heat-table", hidden: true });
+    this.page = 0;
+    const help = element("p", { id: "heat-help", class: "quiet" },
+      "Arrow keys move, Enter opens a group or chooses a cell.");
+    root.replaceChildren(this.#tools(), legend(), this.live,
+      element("div", { class: "heat-body" },
+        element("div", { class: "heat-view" }, this.scroller, this.list, help), this.panel));
+    this.map = new HeatMap(this.scroller, this.live, this.rows,
+      (row, plugin) => this.choose(row.node, plugin));
+    const asked = new URLSearchParams(location.search).get("node");
+    if (asked !== null) this.#show(asked);
+  }
+
+  #tools() {
+    this.search = element("input", { type: "search", id: "heat-search", autocomplete: "off" });
+    this.every = element("input", { type: "checkbox", id: "heat-every" });
+    this.asTable = element("button", { type: "button", "aria-pressed": "false" }, "Show as a table");
+    let timer = 0;
+    this.search.addEventListener("input", () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        this.rows.search = this.search.value.trim();
+        this.#refresh();
+      }, SEARCH_DELAY);
+    });
+    this.every.addEventListener("change", () => {
+      this.rows.everyPlugin = this.every.checked;
+      this.#refresh();
+    });
+    this.asTable.addEventListener("click", () => {
+      const isTable = this.list.hidden;
+      this.list.hidden = !isTable;
+      this.scroller.hidden = isTable;
+      this.asTable.setAttribute("aria-pressed", String(isTable));
+      this.#refresh();
+    });
+    return element("div", { class: "heat-tools" },
+      element("label", { for: "heat-search" }, "Find a node ", this.search),
+      element("label", { for: "heat-every" }, this.every, " every plugin"),
+      this.asTable);
+  }
+
+  #refresh() {
+    this.rows.refresh();
+    this.page = 0;
+    if (this.list.hidden) this.map.refresh();
+    else this.#fillTable();
+  }
+
+  #fillTable() {
+    const nodes = this.rows.groups.flatMap((group) => group.nodes)
+      .filter((node) => this.rows.names[node].toLowerCase()
+        .includes(this.rows.search.toLowerCase()));
+    const first = this.page * TABLE_ROWS, last = Math.min(nodes.length, first + TABLE_ROWS);
+    const columns = this.rows.columns;
+    const lines = nodes.slice(first, last).map((node) => [
+      this.rows.names[node], ...columns.map((plugin) => this.rows.words(node, plugin)),
+      node < this.rows.feasible ? this.verdicts.totals[node] : "",
+    ]);
+    const caption = nodes.length === 0 ? "No node has that name"
+      : `Nodes ${first + 1} to ${last} of ${nodes.length}`;
+    const turn = (text, page, isThere) => {
+      const button = element("button", { type: "button", disabled: !isThere }, text);
+      button.addEventListener("click", () => {
+        this.page = page;
+        this.#fillTable();
+      });
+      return button;
+    };
+    this.list.replaceChildren(
+      element("div", { class: "table-scroller", tabindex: 0, role: "region",
+        "aria-label": "Verdicts as a table" },
+        table(caption, ["node", ...columns, "total"], lines, [columns.length + 1])),
+      turn("Previous", this.page - 1, this.page > 0),
+      turn("Next", this.page + 1, last < nodes.length));
+  }
+
+  #show(name) {
+    const row = this.rows.reveal(name);
+    this.map.refresh();
+    if (row >= 0) {
+      this.map.show(row, -1);
+      this.choose(this.rows.rows[row].node, null);
+    } else if (this.verdicts.vectors === "all") {
+      this.panel.replaceChildren(element("p", {}, `${name} was not there at this decision.`));
+    }
+  }
+
+  // Shows a node in the panel, with a plugin's cell in words, and puts the node into the address.
+  choose(node, plugin) {
+    const name = this.rows.names[node];
+    const address = new URL(location.href);
+    address.searchParams.set("node", name);
+    history.replaceState(null, "", address);
+    const isFeasible = node < this.rows.feasible;
+    const parts = [element("h3", {}, name)];
+    if (plugin !== null && this.rows.cell(node, plugin).refusal === undefined) {
+      parts.push(element("p", { class: "heat-cell" },
+        element("strong", {}, plugin), ": ", this.rows.words(node, plugin)));
+    }
+    if (isFeasible) parts.push(...this.#feasible(node));
+    else parts.push(this.#refused(node));
+    if (name !== this.rows.chosen && this.root.dataset.whyNot) {
+      parts.push(this.#whyNot(name));
+    }
+    this.panel.replaceChildren(...parts);
+  }
+
+  #feasible(node) {
+    const { totals, ranks, scores } = this.verdicts;
+    const lines = scores.map(({ plugin }) => {
+      const score = this.rows.score(node, plugin);
+      return [plugin, score.raw, score.normalized, `× ${score.weight}`, score.weighted];
+    });
+    lines.push(["total", "", "", "", totals[node]]);
+    const same = ranks.filter((rank) => rank === ranks[node]).length;
+    const equal = same > 1 ? `, like ${same - 1} other${same > 2 ? "s" : ""}` : "";
+    const parts = [
+      element("p", {}, `Feasible, rank ${ranks[node]} of ${this.rows.feasible}${equal}.`),
+      table("Scores", ["plugin", "raw", "normalised", "weight", "value"], lines, [1, 2, 3, 4]),
+    ];
+    const { draw, ties } = this.root.dataset;
+    if (ranks[node] === 1 && Number(ties) > 1) {
+      const place = BigInt(draw) % BigInt(ties);
+      parts.push(element("p", {}, `${ties} nodes had the best total. The draw ${draw} chose number ` +
+        `${place} of them, counting from 0: ${this.rows.chosen}.`));
+    }
+    return parts;
+  }
+
+  #refused(node) {
+    const { refusal } = this.rows.groupOf(node);
+    const text = refusal.plugin === null ? refusal.reason : `${refusal.plugin}: ${refusal.reason}`;
+    return element("p", {}, `${text} (${refusal.code}).`);
+  }
+
+  #whyNot(name) {
+    const button = element("button", { type: "button" }, "Why not this node?");
+    const place = element("div", { "aria-live": "polite" }, button);
+    button.addEventListener("click", async () => {
+      place.replaceChildren(element("p", {}, "Deciding it again…"));
+      try {
+        const call = `${this.root.dataset.whyNot}&node=${encodeURIComponent(name)}`;
+        place.replaceChildren(...remedies(await fetchApi(call)));
+      } catch (problem) {
+        place.replaceChildren(element("p", { class: "problem" }, problem.message));
+      }
+    });
+    return place;
+  }
+}
+
+// What would have to change for a pod to land on a node.
+function remedies(found) {
+  const parts = [element("h4", {}, "Why not this node?")];
+  if (found.stuck !== null) {
+    const { failedPlugins, reasons } = found.stuck;
+    const refusal = [failedPlugins.join(", "), reasons.join("; ")].filter(Boolean).join(": ");
+    parts.push(element("p", {}, `No change is known with which it lands there: ${refusal}.`));
+  } else if (found.landing.lands) {
+    parts.push(element("p", {}, "It lands there as it is."));
+  }
+  found.remedies.filter((changes) => changes.length > 0).forEach((changes, number) => {
+    parts.push(element("p", {}, number ? "Or it lands there if you" : "It lands there if you"),
+      element("ul", {}, ...changes.map((change) => element("li", {}, change.text))));
+  });
+  if (parts.length === 1) {
+    const { behind } = found.landing;
+    parts.push(element("p", {}, behind ? `It is ${behind} behind the best node.`
+      : "It is as good as the best, and the draw decides."));
+  }
+  const times = found.decisions === 1 ? "once" : `${found.decisions} times`;
+  const asked = found.extendersAsked ? "" : " Extenders were not asked.";
+  parts.push(element("p", { class: "quiet" }, `Decided again ${times} to prove it.${asked}`));
+  return parts;
+}
+
+function legend() {
+  const marks = [
+    ["heat-key-score", "score, 0 to 100"], ["heat-key-passed", "passed"],
+    ["heat-key-refused", "refused"], ["heat-key-unresolvable", "refused, evictions do not help"],
+    ["heat-key-skipped", "not evaluated"],
+  ];
+  return element("ul", { class: "heat-legend", "aria-label": "Legend" },
+    ...marks.map(([kind, text]) => element("li", {},
+      element("span", { class: `heat-key ${kind}`, "aria-hidden": "true" }), text)));
+}
+
+// Loads the verdicts once for each section that comes into the page.
+const started = new WeakSet();
+onAnswer(() => {
+  const section = document.querySelector("[data-heat]");
+  if (section === null || started.has(section)) return;
+  started.add(section);
+  start(section);
+});

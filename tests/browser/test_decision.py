@@ -1,0 +1,254 @@
+"""The page of a decision: counts and tables without a script, and the heat map."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.browser.hostile import HOSTILE, MARKUP, NAME
+from tests.postgres.histories import ODD, TIGHT
+
+pytestmark = pytest.mark.process
+
+
+def decided(page: Page, url: str, stream: str, **more: str) -> dict[str, Any]:
+    """The newest decision of a stream."""
+    path = f"{url}/api/v1/decisions"
+    answer = page.request.get(path, params={"stream": stream, "limit": "1", **more}).json()
+    found: dict[str, Any] = answer["decisions"][0]
+    return found
+
+
+def opened(page: Page, url: str, position: int, stream: str, more: str = "") -> None:
+    """Opens a decision and waits until its heat map is drawn."""
+    page.goto(f"{url}/decisions/{position}?stream={stream}{more}")
+    expect(page.locator("[data-drawn]")).to_be_visible()
+
+
+def test_the_tables_without_a_script(watched: Watched, url: str) -> None:
+    with watched.page(script=False) as page:
+        decision = decided(page, url, TIGHT, outcome="scheduled")
+        position = decision["position"]
+        page.goto(f"{url}/decisions/{position}?stream={TIGHT}")
+        detail = page.request.get(f"{url}/api/v1/decisions/{position}?stream={TIGHT}").json()
+        for each in detail["refusals"]:
+            row = page.get_by_role("row").filter(has_text=each["reason"]).first
+            expect(row).to_contain_text(str(each["nodes"]))
+        expect(
+            page.get_by_text(f"Chose {decision['node']} with {decision['score']}")
+        ).to_be_visible()
+        chosen = page.get_by_role("row", name=f"{decision['node']} feasible, rank 1")
+        expect(chosen).to_contain_text(str(decision["score"]))
+
+
+def test_a_cell_by_keyboard_and_its_numbers(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        decision = decided(page, url, TIGHT, outcome="scheduled")
+        node, position = decision["node"], decision["position"]
+        opened(page, url, position, TIGHT, f"&node={node}")
+        path = f"{url}/api/v1/decisions/{position}/verdicts?stream={TIGHT}"
+        verdict = page.request.get(path).json()["verdicts"][0]
+        assert verdict["node"] == node
+        panel = page.locator(".heat-panel")
+        expect(panel).to_contain_text("Feasible, rank 1 of ")
+        for score in verdict["scores"]:
+            row = panel.get_by_role("row", name=score["plugin"])
+            weight = score["weighted"] // score["normalized"] if score["normalized"] else None
+            expect(row).to_contain_text(str(score["raw"]))
+            expect(row).to_contain_text(str(score["weighted"]) if weight is None else f"× {weight}")
+        page.locator(".heat-scroller").press("ArrowRight")
+        first = panel.get_by_role("row").nth(1).get_by_role("rowheader").inner_text()
+        expect(page.locator(".heat-tools ~ .unseen")).to_contain_text(f"{node}, {first}: ")
+
+
+def test_groups_open_and_close(watched: Watched, url: str) -> None:
+    """The largest group of refusals is open if no node was feasible. A search shows its nodes."""
+    with watched.page() as page:
+        decision = decided(page, url, TIGHT, outcome="unschedulable")
+        opened(page, url, decision["position"], TIGHT)
+        scroller = page.locator(".heat-scroller")
+        path = f"{url}/api/v1/decisions/{decision['position']}/columns?stream={TIGHT}"
+        columns = page.request.get(path).json()
+        counts = sorted((each["nodes"] for each in columns["refusals"]), reverse=True)
+        expect(scroller).to_have_attribute("data-rows", str(len(counts) + counts[0]))
+        scroller.press("Enter")
+        expect(scroller).to_have_attribute("data-rows", str(len(counts)))
+        scroller.press("Enter")
+        expect(scroller).to_have_attribute("data-rows", str(len(counts) + counts[0]))
+        page.get_by_label("Find a node").fill(columns["names"][0])
+        expect(scroller).to_have_attribute("data-rows", "2")
+
+
+def test_the_table_says_what_the_picture_shows(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        decision = decided(page, url, TIGHT, outcome="unschedulable")
+        opened(page, url, decision["position"], TIGHT)
+        page.get_by_role("button", name="Show as a table").click()
+        path = f"{url}/api/v1/decisions/{decision['position']}/columns?stream={TIGHT}"
+        columns = page.request.get(path).json()
+        table = page.locator(".heat-table")
+        for node, number in zip(columns["names"], columns["verdicts"], strict=True):
+            refusal = columns["refusals"][number]
+            row = table.get_by_role("row", name=node)
+            expect(row).to_contain_text(f"{refusal['code']}: {refusal['reason']}")
+        order = columns["filters"]
+        plugins = {each["plugin"] for each in columns["refusals"]}
+        last = max(plugins, key=order.index)
+        early = [each for each in columns["refusals"] if each["plugin"] != last]
+        if early:
+            node = columns["names"][columns["verdicts"].index(columns["refusals"].index(early[0]))]
+            expect(table.get_by_role("row", name=node)).to_contain_text("not evaluated")
+
+
+def test_why_not_gives_the_remedy(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        decision = decided(page, url, TIGHT, reason="Insufficient cpu", outcome="unschedulable")
+        path = f"{url}/api/v1/decisions/{decision['position']}/columns?stream={TIGHT}"
+        columns = page.request.get(path).json()
+        number = [each["reason"] for each in columns["refusals"]].index("Insufficient cpu")
+        node = columns["names"][columns["verdicts"].index(number)]
+        opened(page, url, decision["position"], TIGHT, f"&node={node}")
+        page.get_by_role("button", name="Why not this node?").click()
+        pod = f"{url}/api/v1/pods/{decision['namespace']}/{decision['pod']}"
+        asked = {"stream": TIGHT, "node": node, "attempt": str(decision["attempt"])}
+        answer = page.request.get(f"{pod}/why-not", params=asked).json()
+        for change in answer["remedies"][0]:
+            expect(page.locator(".heat-panel")).to_contain_text(change["text"])
+        expect(page.locator(".heat-panel")).to_contain_text("Decided again")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_accessible_and_not_too_wide(
+    watched: Watched, url: str, size: tuple[int, int], *, dark: bool
+) -> None:
+    with watched.page(size=size, dark=dark) as page:
+        decision = decided(page, url, TIGHT, outcome="unschedulable")
+        opened(page, url, decision["position"], TIGHT)
+        assert watched.accessibility(page) == []
+        page.get_by_role("button", name="Show as a table").click()
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_markup_in_names_stays_text(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        stream = HOSTILE.replace("/", "%2F")
+        decision = decided(page, url, HOSTILE, outcome="unschedulable")
+        opened(page, url, decision["position"], stream)
+        expect(page.locator("h1")).to_contain_text(NAME)
+        scroller = page.locator(".heat-scroller")
+        for key in ("Home", "ArrowDown", "Enter"):
+            scroller.press(key)
+        expect(page.locator(".heat-panel h3")).to_contain_text(MARKUP)
+        page.get_by_role("button", name="Show as a table").click()
+        expect(page.locator(".heat-table")).to_contain_text(MARKUP)
+        assert page.locator("main img").count() == 0
+
+
+def test_a_decision_is_asked_for_once(watched: Watched, url: str) -> None:
+    """What was decided stays so. A pod's page asks again."""
+    with watched.page() as page:
+        decision = decided(page, url, TIGHT)
+        page.clock.install()
+        opened(page, url, decision["position"], TIGHT)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.clock.run_for(60_000)
+        assert asked == []
+        pod = f"{url}/pods/{decision['namespace']}/{decision['pod']}?stream={TIGHT}"
+        page.goto(pod)
+        with page.expect_request(pod):
+            page.clock.run_for(60_000)
+
+
+def test_a_position_that_is_no_decision(watched: Watched, url: str) -> None:
+    watched.expected = "400 (Bad Request)"
+    with watched.page() as page:
+        page.goto(f"{url}/decisions/0?stream={ODD}")
+        expect(page.locator("main")).to_contain_text("not a decision")
+
+
+# --- 5,000 nodes ------------------------------------------------------------------------------
+
+NODES, FEASIBLE = 5_000, 2_100
+SCORES = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "PodTopologySpread")
+FILTERS = (
+    "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
+    "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone",
+    "PodTopologySpread", "InterPodAffinity",
+)  # fmt: skip
+
+
+def large(stream: str, position: int) -> dict[str, Any]:
+    """The columns of a decision on 5,000 nodes; of the refused ones two in three are full."""
+    totals = [300 * (FEASIBLE - number) // FEASIBLE for number in range(FEASIBLE)]
+    values = [100 * (FEASIBLE - number) // FEASIBLE for number in range(FEASIBLE)]
+    refused = [0 if number % 3 else 1 for number in range(NODES - FEASIBLE)]
+    return {
+        "stream": stream, "position": position, "vectors": "all", "filters": list(FILTERS),
+        "names": [f"node-{number:04}" for number in range(NODES)], "feasible": FEASIBLE,
+        "totals": totals, "ranks": list(range(1, FEASIBLE + 1)),
+        "scores": [
+            {"plugin": name, "weight": 1, "raw": values, "normalized": values} for name in SCORES
+        ],
+        "refusals": [
+            {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reason": "Insufficient cpu",
+             "nodes": refused.count(0)},
+            {"plugin": "TaintToleration", "code": "UnschedulableAndUnresolvable",
+             "reason": "untolerated taint", "nodes": refused.count(1)},
+        ],
+        "verdicts": refused,
+    }  # fmt: skip
+
+
+def test_five_thousand_nodes(
+    watched: Watched, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the rows in view are drawn, wherever it is scrolled to. Prints how long that takes."""
+    with watched.page() as page:
+        position = decided(page, url, TIGHT)["position"]
+        body = json.dumps(large(TIGHT, position))
+        page.route("**/columns?*", lambda route: route.fulfill(
+            body=body, content_type="application/json"
+        ))  # fmt: skip
+        opened(page, url, position, TIGHT)
+        page.get_by_label("every plugin").check()
+        timed = page.evaluate(_SCROLLED)
+        assert timed["columns"] == len(FILTERS)
+        assert timed["rows"] == FEASIBLE + 3
+        assert timed["most"] < 60
+        assert timed["last"] == timed["rows"]
+        scroller = page.locator(".heat-scroller")
+        scroller.press("Home")
+        scroller.press("Enter")
+        full = round((NODES - FEASIBLE) * 2 / 3)
+        expect(scroller).to_have_attribute("data-rows", str(FEASIBLE + 3 + full))
+        drawn = page.locator("[data-drawn]").get_attribute("data-drawn")
+    with capsys.disabled():
+        print(f"\n5,000 nodes x 12 plugins: shown after {drawn} ms; {timed['frames']} frames while "
+              f"scrolling, drawn in {timed['median']:.1f} ms each, {timed['slow']:.1f} ms for one "
+              "in twenty")  # fmt: skip
+
+
+_SCROLLED = """async () => {
+  const scroller = document.querySelector(".heat-scroller"), { map, rows } = scroller.heat;
+  const times = [];
+  let most = 0;
+  for (let top = 0; top < scroller.scrollHeight; top += scroller.scrollHeight / 100) {
+    scroller.scrollTop = top;
+    map.draw();
+    times.push(map.drawn.milliseconds);
+    most = Math.max(most, map.drawn.last - map.drawn.first);
+  }
+  scroller.scrollTop = scroller.scrollHeight;
+  map.draw();
+  times.sort((one, other) => one - other);
+  return {
+    columns: rows.columns.length, rows: rows.rows.length, most, last: map.drawn.last,
+    frames: times.length, median: times[times.length >> 1],
+    slow: times[Math.floor(times.length * 0.95)],
+  };
+}"""

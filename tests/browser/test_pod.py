@@ -1,0 +1,124 @@
+"""The page of a pod: its headline, timeline, attempts and story, and what changed in between."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.postgres.histories import ODD, TIGHT
+
+pytestmark = pytest.mark.process
+
+
+def retried(page: Page, url: str) -> tuple[str, dict[str, Any]]:
+    """The path of the pod with the most attempts in the simulation, and its story."""
+    answer = page.request.get(f"{url}/api/v1/decisions?stream={TIGHT}&limit=1000").json()
+    pod = max(answer["decisions"], key=lambda each: each["attempt"])
+    path = f"/pods/{pod['namespace']}/{pod['pod']}"
+    return path, page.request.get(f"{url}/api/v1{path}/explain?stream={TIGHT}").json()
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_headline_attempts_and_story(watched: Watched, url: str, *, script: bool) -> None:
+    """The same with and without a script; every attempt of the timeline leads to its decision."""
+    with watched.page(script=script) as page:
+        path, story = retried(page, url)
+        line = page.request.get(f"{url}/api/v1{path}/timeline?stream={TIGHT}").json()
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        for sentence in line["headline"]:
+            expect(page.get_by_text(sentence, exact=True)).to_be_visible()
+        expect(page.locator(".history li")).to_have_count(len(line["story"]))
+        links = page.locator('.lane-bars[aria-label="attempts"] a')
+        expect(links).to_have_count(len(story["attempts"]))
+        last = story["attempts"][-1]["seq"]
+        href = links.last.get_attribute("href")
+        assert href == f"/decisions/{last}?stream={TIGHT}"
+        page.get_by_role(
+            "link", name=f"Attempt {story['attempts'][-1]['attempt']}", exact=True
+        ).click()
+        expect(page.locator("h1")).to_contain_text("Attempt ")
+        assert page.url.startswith(f"{url}/decisions/{last}")
+
+
+def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        path, story = retried(page, url)
+        first, last = story["attempts"][0]["seq"], story["attempts"][-1]["seq"]
+        page.goto(f"{url}{path}?stream={TIGHT}&diff={first}..{last}")
+        call = f"{url}/api/v1/decisions/{first}/changes/{last}?stream={TIGHT}"
+        found = page.request.get(call).json()
+        assert found["nodes"]
+        for node in found["nodes"]:
+            row = page.locator(".differences").get_by_role("row", name=node["node"])
+            expect(row).to_contain_text(node["before"] or "not there")
+            expect(row).to_contain_text(node["after"] or "not there")
+        shown = page.locator('section[aria-labelledby="changes"] .history li')
+        expect(shown).to_have_count(len(found["between"]))
+        page.get_by_role("link", name="close").click()
+        expect(page.get_by_role("heading", name="What changed")).to_have_count(0)
+
+
+def test_a_difference_of_nonsense_is_one_line(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        path, _ = retried(page, url)
+        page.goto(f"{url}{path}?stream={TIGHT}&diff=one..two")
+        changes = page.locator('section[aria-labelledby="changes"]')
+        expect(changes).to_contain_text("'one' is not a number")
+
+
+def test_several_lives_of_one_name(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{url}/pods/prod/web?stream={ODD}")
+        older = page.get_by_role("link", name="from position")
+        expect(older).to_have_count(2)
+        older.first.click()
+        expect(page.get_by_text("the newest of this name")).to_be_visible()
+        expect(page.locator(".lead")).to_contain_text("has been gone")
+
+
+def test_a_bar_leads_to_its_line_of_the_story(watched: Watched, url: str) -> None:
+    """The page stays: only the place in it changes."""
+    with watched.page() as page:
+        path, _ = retried(page, url)
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        expect(page.locator("#zoom button")).to_have_count(3)
+        bar = page.locator('.lane-bars[aria-label="queues"] a').first
+        place = bar.get_attribute("href")
+        main = page.locator("main").element_handle()
+        with page.expect_event("framenavigated"):
+            bar.press("Enter")
+        assert page.url == f"{url}{path}?stream={TIGHT}{place}"
+        expect(page.locator(f".history li{place}:target")).to_be_visible()
+        page.go_back()
+        page.wait_for_function("!location.hash")
+        assert main.evaluate("main => main.isConnected")
+
+
+def test_zoom(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        path, _ = retried(page, url)
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        bar = page.locator('.lane-bars[aria-label="queues"] rect').first
+        before = float((bar.get_attribute("width") or "").removesuffix("%"))
+        page.get_by_role("button", name="Zoom in at the start").click()
+        after = float((bar.get_attribute("width") or "").removesuffix("%"))
+        assert after == pytest.approx(min(100, 2 * before), rel=0.01) or before <= 0.15
+        page.get_by_role("button", name="Show all of it").click()
+        assert float((bar.get_attribute("width") or "").removesuffix("%")) == pytest.approx(
+            before, abs=0.001
+        )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_accessible_and_not_too_wide(
+    watched: Watched, url: str, size: tuple[int, int], *, dark: bool
+) -> None:
+    with watched.page(size=size, dark=dark) as page:
+        path, story = retried(page, url)
+        first, last = story["attempts"][0]["seq"], story["attempts"][-1]["seq"]
+        page.goto(f"{url}{path}?stream={TIGHT}&diff={first}..{last}")
+        expect(page.locator("#zoom button")).to_have_count(3)
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
