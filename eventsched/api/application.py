@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventsched.api.arrow import ARROW_TYPE
 from eventsched.api.event_streams import EVENTS_TYPE, EventStream, decision_events
@@ -35,6 +35,7 @@ from eventsched.api.problems import problem_response, response_to
 from eventsched.api.workers import BusyError, Workers
 from eventsched.questions.answer_shapes import Decisions
 from eventsched.questions.visibility import EVERYTHING, Visibility
+from eventsched.web.http.response_headers import with_headers
 
 ROOT = "/api/v1"
 OPENAPI = "/api/openapi.json"
@@ -330,19 +331,4 @@ def application(desk: Desk, gate: Gate) -> Application:
         max_body_size=_MOST_BODY,
     )
     starlette.router.redirect_slashes = False
-    return Application(_with_headers(starlette), api.watch)
-
-
-def _with_headers(app: ASGIApp) -> ASGIApp:
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS]
-            await send(message)
-
-        await app(scope, receive, send_with_headers)
-
-    return answered
+    return Application(with_headers(starlette, _HEADERS), api.watch)

@@ -11,13 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventsched.pages.api_call import ApiAnswer, ask, call_of
 from eventsched.pages.assets import Assets
 from eventsched.pages.page_question import PageQuestion, PageRequest
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
+from eventsched.web.http.response_headers import with_headers
 
 _POLICY = "; ".join(
     (
@@ -161,7 +162,7 @@ def site(api: ASGIApp) -> ASGIApp:
         exception_handlers={HTTPException: pages.missing},
     )
     starlette.router.redirect_slashes = False
-    framed = _with_headers(starlette)
+    framed = with_headers(starlette, _HEADERS)
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
@@ -199,18 +200,3 @@ def _response(request: Request, html: str, status: int, headers: Mapping[str, st
     if status == HTTPStatus.OK and request.headers.get("if-none-match") == tag:
         return Response(None, HTTPStatus.NOT_MODIFIED, tagged)
     return Response(body, status, tagged, media_type="text/html; charset=utf-8")
-
-
-def _with_headers(app: ASGIApp) -> ASGIApp:
-    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS]
-            await send(message)
-
-        await app(scope, receive, send_with_headers)
-
-    return answered

@@ -16,7 +16,7 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventsched import __version__
 from eventsched.domain.errors import InputError
@@ -24,6 +24,7 @@ from eventsched.process_log import output
 from eventsched.process_log.masking import masked_value
 from eventsched.web import health
 from eventsched.web.authorization import RequestRefusedError, Reviews
+from eventsched.web.http.response_headers import adding_headers
 from eventsched.web.metrics import Metrics
 from eventsched.web.status import ProcessStatus
 
@@ -96,13 +97,8 @@ class _PageMiddleware:
         if scope["type"] != "http":
             return
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS]
-            await send(message)
-
         try:
-            await self._admitted(scope, receive, send_with_headers)
+            await self._admitted(scope, receive, adding_headers(send, _HEADERS))
         except ClientDisconnect:
             return  # the client left before its request was complete: no client is left to answer
 

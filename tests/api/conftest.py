@@ -11,24 +11,16 @@ from eventsched.eventlog import database as databases
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
-from tests.databases import Server, database, migrate, one_server
-from tests.postgres.histories import odd, simulated
-from tests.postgres.simulations import small_batches
+from tests.databases import Server, database, one_server
+from tests.postgres.histories import odd_and_tight
 
 __all__ = ["database", "one_server"]
-
-
-def _prepared(url: str) -> None:
-    migrate(url)
-    odd(url)
-    with small_batches():
-        simulated(url)
 
 
 @pytest.fixture(scope="session")
 def logs(one_server: Server) -> Iterator[str]:
     """A database with two streams: an odd day, and a tight simulation."""
-    with one_server.fresh(_prepared) as url:
+    with one_server.fresh(odd_and_tight) as url:
         yield url
 
 

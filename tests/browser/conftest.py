@@ -10,9 +10,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.api.test_serve import serving
 from tests.browser.hostile import hostile
-from tests.databases import Server, database, migrate, one_server
-from tests.postgres.histories import odd, simulated
-from tests.postgres.simulations import small_batches
+from tests.databases import Server, database, one_server
+from tests.postgres.histories import odd_and_tight
 
 __all__ = ["database", "one_server"]
 
@@ -43,11 +42,8 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 def _prepared(url: str) -> None:
-    migrate(url)
-    odd(url)
+    odd_and_tight(url)
     hostile(url)
-    with small_batches():
-        simulated(url)
 
 
 @pytest.fixture(scope="session")

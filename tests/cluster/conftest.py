@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.harness.binaries import MissingProgramError, Programs, find
+from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.manifests import UPSTREAM
 from tests.cluster.harness.own_postgres import OwnPostgres, own_postgres, template
 from tests.cluster.harness.plane import ControlPlane
@@ -145,8 +146,18 @@ def schedulers(plane: ControlPlane, database: str) -> Iterator[Schedulers]:
 @pytest.fixture
 def upstream(plane: ControlPlane) -> Iterator[Server]:
     """kube-scheduler for the pods of the scheduler ``upstream``."""
+    yield from _kube_scheduler(plane, UPSTREAM)
+
+
+@pytest.fixture
+def default_scheduler(plane: ControlPlane) -> Iterator[Server]:
+    """kube-scheduler for the pods that name no scheduler."""
+    yield from _kube_scheduler(plane, DEFAULT)
+
+
+def _kube_scheduler(plane: ControlPlane, name: str) -> Iterator[Server]:
     try:
-        server = plane.start_kube_scheduler({"profiles": [{"schedulerName": UPSTREAM}]})
+        server = plane.start_kube_scheduler({"profiles": [{"schedulerName": name}]})
     except MissingProgramError as missing:
         pytest.skip(str(missing))
     yield server

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eventsched.domain.records import PlacementCompared, PlacementMatch, PodBound, TermBegan
-from tests.cluster.harness.binaries import MissingProgramError, Programs
+from tests.cluster.harness.binaries import Programs
 from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.manifests import node, pod
@@ -53,17 +53,6 @@ def plane(programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
         bound = {**about, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [who]}
         made.admin.create(bound)
         yield made
-
-
-@pytest.fixture
-def theirs(plane: ControlPlane) -> Iterator[None]:
-    """kube-scheduler with the default profile."""
-    try:
-        server = plane.start_kube_scheduler({"profiles": [{"schedulerName": DEFAULT}]})
-    except MissingProgramError as missing:
-        pytest.skip(str(missing))
-    yield
-    plane.discard(server)
 
 
 @pytest.fixture
@@ -109,7 +98,7 @@ def compared(scheduler: Scheduler, *names: str) -> dict[str, PlacementCompared]:
 
 
 def test_every_placement_is_compared_and_nothing_is_written(
-    pods: Pods, theirs: None, schedulers: Schedulers, tmp_path: Path
+    pods: Pods, default_scheduler: object, schedulers: Schedulers, tmp_path: Path
 ) -> None:
     """Also over a kill, after which the log says what happened meanwhile."""
     shadow = shadow_of(schedulers).start()

@@ -2,12 +2,10 @@
 names in one eventsched. Pods choose by ``schedulerName``."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
 from eventsched.domain.records import PodAdded, PodBound, PodDecided, PodUpdated
-from tests.cluster.harness.binaries import MissingProgramError
 from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.manifests import SCHEDULER, node, pod
@@ -17,17 +15,6 @@ from tests.cluster.harness.scheduler import Scheduler, Schedulers
 
 NODES = ("a", "b", "c")
 NAMES = ("likes-a", "likes-b", "without-scheduler")
-
-
-@pytest.fixture
-def theirs(plane: ControlPlane) -> Iterator[None]:
-    """kube-scheduler with the default profile."""
-    try:
-        server = plane.start_kube_scheduler({"profiles": [{"schedulerName": DEFAULT}]})
-    except MissingProgramError as missing:
-        pytest.skip(str(missing))
-    yield
-    plane.discard(server)
 
 
 @pytest.fixture
@@ -78,7 +65,7 @@ def waits(pods: Pods, name: str) -> None:
 
 
 def test_each_binds_its_own_and_counts_the_others(
-    pods: Pods, theirs: None, schedulers: Schedulers
+    pods: Pods, default_scheduler: object, schedulers: Schedulers
 ) -> None:
     """At last there is room for one more, and the one that has a pod waiting takes it."""
     scheduler = schedulers.start()

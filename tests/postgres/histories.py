@@ -18,6 +18,8 @@ from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.framework import Cycle, DependsOn, IntColumn, Normalization, Status, Wait
 from tests.builders import SECOND, engine_with, make_node, make_pod
+from tests.databases import migrate
+from tests.postgres.simulations import small_batches
 
 TIGHT, ODD = "tight", "odd"
 GENERATED = "nodes=12,pods=60,shape=tight,seed=3"
@@ -209,3 +211,11 @@ def simulated(address: str) -> None:
     """A simulation with more pods than room."""
     options = ("--generate", GENERATED, "--database", address, "--stream", TIGHT)
     assert main(["simulate", *options]) == 0
+
+
+def odd_and_tight(address: str) -> None:
+    """Prepares a database with both streams: the odd day, and the simulation in small batches."""
+    migrate(address)
+    odd(address)
+    with small_batches():
+        simulated(address)

@@ -19,23 +19,15 @@ from eventsched.eventlog.archive.joined_log import JoinedLog
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.state_at import state_at, stored_states
-from tests.databases import Server, migrate
+from tests.databases import Server
 from tests.postgres.archives import LATER, STREAM, archived
-from tests.postgres.histories import ODD, TIGHT, odd, simulated
-from tests.postgres.simulations import small_batches
-
-
-def prepared(url: str) -> None:
-    migrate(url)
-    odd(url)
-    with small_batches():
-        simulated(url)
+from tests.postgres.histories import ODD, TIGHT, odd_and_tight
 
 
 @pytest.fixture(scope="module")
 def logs(each_server: Server) -> Iterator[str]:
     """A database with two streams."""
-    with each_server.fresh(prepared) as url:
+    with each_server.fresh(odd_and_tight) as url:
         yield url
 
 
