@@ -87,7 +87,7 @@ def run(
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
     phases: dict[str, float] = {}
-    with _timers(phases) if timed else _nothing():
+    with timed_phases(phases) if timed else _nothing():
         started = time.perf_counter()
         if half is not None:
             simulation.run(until=half)
@@ -140,7 +140,7 @@ def _nothing() -> Iterator[None]:
 
 
 @contextmanager
-def _timers(phases: dict[str, float]) -> Iterator[None]:
+def timed_phases(phases: dict[str, float]) -> Iterator[None]:
     """Times the phases of a run from outside; nested phases are taken out of the outer one."""
     points: list[tuple[Any, str, str]] = [
         (engine.Engine, "observe", "observe"),
@@ -148,8 +148,8 @@ def _timers(phases: dict[str, float]) -> Iterator[None]:
         (judgement_recording, "record", "vectors and digest"),
         (attempts, "choose", "choice"),
         (batches.BatchBuilder, "close", "encoding"),
-        (committer.Committer, "offer", "hashing and sending"),
-        (committer.Committer, "settle", "waiting for commits"),
+        (committer.Committer, "begin", "hashing and sending"),
+        (committer.Committer, "wait", "waiting for commits"),
     ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in points]
     stack: list[float] = []
