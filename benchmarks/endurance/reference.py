@@ -13,7 +13,7 @@ _REPEATS = 20
 
 
 def cpu_ms() -> float:
-    """The CPU time (ms) of the work, the mean of some runs: about 1 ms on a machine of 2024."""
+    """The CPU time (ms) of the work, the mean of some runs."""
     before = time.process_time()
     for number in range(_REPEATS):
         work(number)

@@ -18,6 +18,7 @@ from eventsched.process.configuration_files import ConfigurationFiles
 from eventsched.process.sections.detail_settings import unknown_profiles
 from eventsched.process.sections.shadow_settings import (
     KUBE_SCHEDULER,
+    NO_REVIEWS,
     ShadowSettings,
     name_problems,
 )
@@ -87,7 +88,7 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
 
 def run(options: argparse.Namespace) -> int:
     """Schedules until it is stopped. Raises InputError and UnavailableError."""
-    return run_process(options, _configured)
+    return run_process(options, _configured, _shadow_warnings)
 
 
 def run_process(
@@ -203,7 +204,7 @@ def with_shadow(options: argparse.Namespace, settings: Settings) -> Settings:
     if options.follow and not enabled:
         raise InputError("--follow", "is for a shadow", "add --shadow")
     schedulers = tuple(options.follow or settings.shadow.schedulers)
-    for problem in name_problems(schedulers):
+    for problem in name_problems(options.follow) if options.follow else ():
         raise InputError("--follow", problem.problem, problem.remedy)
     is_default = options.stream is None and settings.stream == Settings().stream
     return msgspec.structs.replace(
@@ -211,6 +212,14 @@ def with_shadow(options: argparse.Namespace, settings: Settings) -> Settings:
         shadow=ShadowSettings(enabled=enabled, schedulers=schedulers),
         stream=SHADOW_STREAM if enabled and is_default else settings.stream,
     )
+
+
+def _shadow_warnings(settings: Settings) -> tuple[str, ...]:
+    """What a shadow cannot do with these settings."""
+    serving = settings.serving
+    if settings.shadow.enabled and serving.port and serving.authorization == "delegated":
+        return (f"/metrics will answer 500: {NO_REVIEWS}",)
+    return ()
 
 
 def _replaced(part: Any, **values: Any) -> Any:

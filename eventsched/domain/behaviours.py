@@ -68,18 +68,13 @@ class Behaviour(IntEnum):
     decision for it (``PlacementCompared``), and no decision has an effect. A mode: see ``MODES``.
     """
 
-    @property
-    def is_mode(self) -> bool:
-        """Whether the number is one of ``MODES``."""
-        return self.name == "SHADOWS"
 
-
-CURRENT: tuple[int, ...] = tuple(each for each in Behaviour if not each.is_mode)
-"""The behaviours of this version, in force in new streams without a database."""
-
-MODES = frozenset(each for each in Behaviour if each.is_mode)
+MODES = frozenset({Behaviour.SHADOWS})
 """Numbers that stand for a mode of a stream: set by its first record or never. They need no
 migration, because a version that does not know the mode must not touch the stream."""
+
+CURRENT: tuple[int, ...] = tuple(number for number in Behaviour if number not in MODES)
+"""The behaviours of this version, in force in new streams without a database."""
 
 SWITCHED_ON_BY: dict[Behaviour, str] = {}
 """The migration of step POST from which on a behaviour is in force, for those after the ninth. If a

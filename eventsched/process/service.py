@@ -31,6 +31,7 @@ from eventsched.process.kubernetes import WatchedKube, connected, election_of, k
 from eventsched.process.prometheus_samples import Prometheus
 from eventsched.process.reloading import Reloader, ReloadTarget, announcer_of
 from eventsched.process.replica_status import LiveStatus
+from eventsched.process.sections.shadow_settings import NO_REVIEWS
 from eventsched.process.service_plan import (
     PublishedCheckpoints,
     ServiceOptions,
@@ -57,8 +58,6 @@ from eventsched.web.http import descriptors, https_server
 from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
 from eventsched.web.reload_metrics import ReloadMetrics
-
-NO_REVIEWS = "a shadow sends no reviews to the API server; set serving.authorization: off"
 
 logger = structlog.get_logger()
 

@@ -109,8 +109,8 @@ def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCl
     """A copy of a state to try pods on. Raises InputError if the stream has no profiles, or asks
     extenders."""
     state, opening = folded.state, folded.opening
-    if opening is None or state.serves or opening.inputs.get(OWN):
-        problem = "is not one of a scheduler with profiles, so no pod can be tried there"
+    if opening is None or state.serves or state.shadows or opening.inputs.get(OWN):
+        problem = "is not one of a scheduler that binds by profiles, so no pod can be tried there"
         if opening is None:
             problem = "has not begun at that position"
         raise InputError(f"stream {stream}", problem, "name another stream or position")

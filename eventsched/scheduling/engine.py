@@ -279,10 +279,11 @@ class Engine:
         reservation = self.state.reservations.get(updated.pod.uid)
         before, chosen = self._excess(updated.pod.node_name), self._followed.chosen(pod_state)
         self._step.record(updated, at)
+        is_as_chosen = False
         if chosen is not None and pod_state.bound:
-            self._followed.placed(pod_state, chosen)
+            is_as_chosen = self._followed.placed(pod_state, chosen)
         self._compare_room(updated.pod.node_name, before, old.uid)
-        if reservation is not None and pod_state.bound:
+        if reservation is not None and pod_state.bound and not is_as_chosen:
             self._binding.reserved_pod_bound(pod_state, reservation)
         if pod_state.bound:
             event = ClusterEvent.ASSIGNED_POD_UPDATE if was_bound else ClusterEvent.ASSIGNED_POD_ADD

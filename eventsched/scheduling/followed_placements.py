@@ -47,8 +47,9 @@ class FollowedPlacements:
         reservation = self._step.state.reservations.get(pod_state.pod.uid)
         return Chosen(reservation, pod_state.attempts)
 
-    def placed(self, pod_state: PodState, chosen: Chosen) -> None:
-        """The followed scheduler has placed a pod: the record of that was made."""
+    def placed(self, pod_state: PodState, chosen: Chosen) -> bool:
+        """The followed scheduler has placed a pod: the record of that was made. Returns whether it
+        took the node that is reserved here; then PostBind has run, and nothing is left to end."""
         pod, reservation = pod_state.pod, chosen.reservation
         node = pod.node_name
         if reservation is None:
@@ -63,8 +64,10 @@ class FollowedPlacements:
         elif outcome is PlacementMatch.SAME:
             fields["feasible"] = True
         self._step.emit(PlacementCompared(uid=pod.uid, node=node, **fields))
-        if outcome is PlacementMatch.SAME and reservation is not None:
-            self._post_bind(pod, reservation)
+        if outcome is not PlacementMatch.SAME or reservation is None:
+            return False
+        self._post_bind(pod, reservation)
+        return True
 
     def deleted(self, uid: str, chosen: Chosen) -> None:
         """A pod is gone that the followed scheduler has not placed: the record of that was made.

@@ -160,7 +160,9 @@ class SchedulingCycle:
         pod's schedulerName."""
         state = self._step.state
         pod_state = state.pods[uid]
-        profile = self._step.profiles[pod_state.pod.scheduler_name]
+        profile = self._step.scheduling_profile(pod_state)
+        if profile is None:
+            raise KeyError(pod_state.pod.scheduler_name)
         cycle = self._step.cycle(pod_state.attempts + 1)
         judgement = judge(
             state.nodes, self._classes, profile, pod_state.pod, cycle, state.next_start,

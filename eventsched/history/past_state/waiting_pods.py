@@ -8,7 +8,7 @@ from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.past_state.state_document import AT_PERMIT, PREPARING, standing
 from eventsched.scheduling.framework.pod_groups import PodGroups
-from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.framework.profile import Profile, profile_for
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER, QueueIndex
 
 PLACES = (*map(str, Queue), AT_PERMIT, PREPARING)
@@ -85,7 +85,7 @@ def _waiting(
     pod_state: PodState,
 ) -> WaitingPod:  # fmt: skip
     pod = pod_state.pod
-    profile = profiles.get(pod.scheduler_name)
+    profile = profile_for(profiles, state.shadows, pod.scheduler_name)
     reservation = state.reservations.get(pod.uid)
     names: Iterable[str] = ()
     if reservation is not None:

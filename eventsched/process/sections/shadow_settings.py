@@ -8,6 +8,8 @@ from eventsched.process.sections.settings_part import SettingsPart
 KUBE_SCHEDULER = "default-scheduler"
 """The schedulerName of pods that name none."""
 
+NO_REVIEWS = "a shadow sends no reviews to the API server; set serving.authorization: off"
+
 
 class ShadowSettings(SettingsPart, frozen=True):
     """Whether the process is a shadow, and the schedulerNames of the pods that it decides for."""

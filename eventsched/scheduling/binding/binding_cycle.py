@@ -210,10 +210,9 @@ class Binding:
 
     def reserved_pod_bound(self, pod_state: PodState, reservation: Reservation) -> None:
         """The cluster shows a reserved pod on a node before the outcome of our bind is known:
-        either our bind succeeded, or another scheduler was faster. A shadow binds nothing: its
-        reservation has ended by then, and PostBind has run."""
+        either our bind succeeded, or another scheduler was faster."""
         node = pod_state.pod.node_name
-        if reservation.node == node and (reservation.intended or self._step.state.shadows):
+        if reservation.node == node and reservation.intended:
             self.bind_ended(records.BindSucceeded(uid=pod_state.pod.uid, node=node))
             return
         self.pod_gone(pod_state, reservation)
@@ -238,10 +237,15 @@ class Binding:
         self._give_up(uid, plugin, Status.error("preempted"), MoveCause.PREEMPTED)
 
     def reconfigured(self) -> None:
-        """The configuration changed: gives up pods that wait for a plugin that no longer runs. An
-        intent to bind is kept."""
+        """The configuration changed: gives up pods that wait for a plugin that no longer runs, and
+        in a shadow those whose scheduler is no longer followed. An intent to bind is kept."""
         for uid, reservation in list(self._step.state.reservations.items()):
-            profile = self._step.placing_profile(self._step.state.pods[uid].pod)
+            pod_state = self._step.state.pods[uid]
+            if self._step.state.shadows and not self._step.state.is_followed(pod_state):
+                status = Status.error("its scheduler is not followed any more")
+                self._give_up(uid, "", status, MoveCause.BINDING_FAILED)
+                continue
+            profile = self._step.placing_profile(pod_state.pod)
             names = profile.by_name.keys()
             missing = [
                 name for name in (*reservation.waits, *reservation.preparing) if name not in names

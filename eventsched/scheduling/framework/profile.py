@@ -1,6 +1,6 @@
 """A profile with its plugins instantiated, and the calls into them."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -121,6 +121,20 @@ class Score:
         return checked_scores(
             self.name, normalized, len(scores), NORMALIZED, strict=cycle.is_strict
         )
+
+
+def profile_for(
+    profiles: Mapping[str, "Profile"], shadows: Container[str], scheduler_name: str
+) -> "Profile | None":
+    """The profile for a schedulerName. A shadow decides with the first profile for a scheduler that
+    it follows, one of ``shadows``, unless a profile has the scheduler's name. None if there is
+    none."""
+    profile = profiles.get(scheduler_name)
+    if not shadows:
+        return profile
+    if scheduler_name not in shadows:
+        return None
+    return profile or next(iter(profiles.values()))
 
 
 class Profile:

@@ -20,7 +20,7 @@ from eventsched.scheduling.framework.cycle_context import MemoryExpiry
 from eventsched.scheduling.framework.extender import Extender
 from eventsched.scheduling.framework.plugin import wider
 from eventsched.scheduling.framework.pod_groups import PodGroups
-from eventsched.scheduling.framework.profile import Profile
+from eventsched.scheduling.framework.profile import Profile, profile_for
 from eventsched.scheduling.queueing.queue_index import QueueIndex
 
 _MOVES = {row.record: row.uid for row in CATALOGUE if row.moves_pod}
@@ -103,14 +103,8 @@ class EngineStep:
         return None if self.state.serves else self.profile_for(pod_state.pod.scheduler_name)
 
     def profile_for(self, scheduler_name: str) -> Profile | None:
-        """The profile for a schedulerName. A shadow decides with the first profile for a scheduler
-        that it follows, unless a profile has the scheduler's name. None if there is none."""
-        shadows, profile = self.state.shadows, self.profiles.get(scheduler_name)
-        if not shadows:
-            return profile
-        if scheduler_name not in shadows:
-            return None
-        return profile or next(iter(self.profiles.values()))
+        """The profile for a schedulerName; None if there is none."""
+        return profile_for(self.profiles, self.state.shadows, scheduler_name)
 
     @property
     def served_profile(self) -> Profile | None:

@@ -278,3 +278,19 @@ def test_the_stories_have_every_outcome() -> None:
         if isinstance(entry.record, PlacementCompared)
     }
     assert found == set(PlacementMatch)
+
+
+def test_a_scheduler_that_is_not_followed_any_more() -> None:
+    """Its pods give up their reservations with the new term, and no comparison comes for them."""
+    engine = shadow(SMALL, LARGE, make_pod("p1", scheduler_name="batch"))
+    attempted(engine)
+    assert on(engine, "p1") == "large"
+    term = records.TermBegan(
+        epoch=2, token="0a", engine=FIRST.engine, flags=FIRST.flags,
+        inputs={SHADOWS: "default-scheduler"},
+    )  # fmt: skip
+    observed(engine, term)
+    assert (on(engine, "p1"), engine.state.reservations) == ("", {})
+    update = bound("p1", "large", scheduler_name="batch")
+    assert observed(engine, update) == [update]
+    assert on(engine, "p1") == "large"

@@ -8,7 +8,7 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
-from eventsched.domain.records.stimuli import SERVES
+from eventsched.domain.records.stimuli import SERVES, SHADOWS
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import Opening
@@ -31,8 +31,8 @@ class OtherRules:
     def assembly(self, opening: Opening) -> Assembly:
         """The rules while ``opening`` is in force. Raises InputError for extenders, which cannot be
         asked, and for a log of a scheduler without profiles."""
-        if opening.inputs.get(SERVES) or opening.inputs.get(OWN):
-            problem = "is not one of a scheduler with profiles, so there is nothing to decide again"
+        if any(opening.inputs.get(name) for name in (SERVES, OWN, SHADOWS)):
+            problem = "is not one of a scheduler that binds by profiles, so it has no other outcome"
             raise InputError("the log", problem, "name another stream")
         if self.chosen is None:
             assembly = self.recorded(opening)
