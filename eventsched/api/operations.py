@@ -54,7 +54,6 @@ class Asked(NamedTuple):
     sees: Visibility
     body: bytes = b""
 
-    @property
     def stream(self) -> LoggedStream:
         """The stream that it is about. Raises InputError and UnavailableError."""
         return self.desk.streams.open(self.values.get("stream"))
@@ -84,21 +83,21 @@ def _streams(asked: Asked) -> Any:
 
 
 def _now(asked: Asked) -> Any:
-    stream = asked.stream
+    stream = asked.stream()
     nodes = asked.desk.states.filled(stream) if asked.values["nodes"] else None
     return now_of(stream, asked.sees, nodes)
 
 
 def _fill_nodes(asked: Asked) -> Any:
     if asked.values["nodes"] and asked.sees.is_whole:
-        asked.desk.states.fill(asked.stream)
+        asked.desk.states.fill(asked.stream())
 
 
 _SCHEMA_OUTCOMES = ("scheduled", "unschedulable", "waiting", "error")
 
 
 def _decisions(asked: Asked) -> Any:
-    values, stream = asked.values, asked.stream
+    values, stream = asked.values, asked.stream()
     if values["before"] is not None and values["after"] is not None:
         raise InputError("after", "excludes before", "leave one of them out")
     if values.get("wait") and values["after"] is None:
@@ -140,29 +139,29 @@ def _position(stream: LoggedStream, text: str, where: str) -> int:
 
 
 def _decision(asked: Asked) -> Any:
-    return decision_detail(asked.stream, asked.sees, asked.values["position"])
+    return decision_detail(asked.stream(), asked.sees, asked.values["position"])
 
 
 def _verdicts(asked: Asked) -> Any:
-    values, stream = asked.values, asked.stream
+    values, stream = asked.values, asked.stream()
     table = verdict_table(stream, asked.sees, values["position"])
     return verdicts_page(stream, table, values["offset"], values["limit"])
 
 
 def _verdicts_as_arrow(asked: Asked) -> bytes:
-    table = verdict_table(asked.stream, asked.sees, asked.values["position"])
+    table = verdict_table(asked.stream(), asked.sees, asked.values["position"])
     return arrow_stream(table)
 
 
 def _columns(asked: Asked) -> Any:
     plugins = list(asked.desk.plugins)
-    return verdict_columns(asked.stream, asked.sees, asked.values["position"], plugins)
+    return verdict_columns(asked.stream(), asked.sees, asked.values["position"], plugins)
 
 
 def _changes(asked: Asked) -> Any:
     values = asked.values
     places, page = (values["position"], values["other"]), (values["offset"], values["limit"])
-    return attempt_difference(asked.stream, asked.sees, *places, *page)
+    return attempt_difference(asked.stream(), asked.sees, *places, *page)
 
 
 def _pods(asked: Asked) -> Any:
@@ -170,16 +169,15 @@ def _pods(asked: Asked) -> Any:
     names = ("namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "ever")
     wanted = PodRowFilter(**{name: values[name] for name in names})
     sort, cursor, limit = values["sort"] or "", values["cursor"], values["limit"]
-    clock = time.time_ns() // 1_000
-    return pods_page(asked.stream, asked.sees, wanted, sort, cursor, limit, clock)
+    return pods_page(asked.stream(), asked.sees, wanted, sort, cursor, limit)
 
 
-def _pod(asked: Asked) -> str:
+def _pod(asked: Asked, stream: LoggedStream) -> str:
     """The pod of the path, by name or by uid. Raises InputError."""
     name = f"{asked.values['namespace']}/{asked.values['name']}"
     if asked.values["uid"] is None:
         return name
-    pods = asked.stream.evidence().pods(asked.values["uid"])
+    pods = stream.evidence().pods(asked.values["uid"])
     if not pods or pods[0].full_name != name:
         raise InputError("uid", f"is not one of {name}", "take one of its `older`")
     return pods[0].uid
@@ -188,29 +186,31 @@ def _pod(asked: Asked) -> str:
 def _explain(asked: Asked) -> Any:
     values = asked.values
     asked.sees.require(values["namespace"], "namespace")
-    pod = _pod(asked)
-    return pod_explanation(asked.stream, asked.sees, pod, values["attempt"], values["node"])
+    stream = asked.stream()
+    pod = _pod(asked, stream)
+    return pod_explanation(stream, asked.sees, pod, values["attempt"], values["node"])
 
 
 def _timeline(asked: Asked) -> Any:
     asked.sees.require(asked.values["namespace"], "namespace")
-    return pod_timeline(asked.stream, asked.sees, _pod(asked), time.time_ns() // 1_000)
+    stream = asked.stream()
+    return pod_timeline(stream, asked.sees, _pod(asked, stream))
 
 
 def _why_not(asked: Asked) -> Any:
-    values, plugins = asked.values, list(asked.desk.plugins)
-    pod = _pod(asked)
-    return pod_remedies(asked.stream, asked.sees, pod, values["attempt"], values["node"], plugins)
+    values, plugins, stream = asked.values, list(asked.desk.plugins), asked.stream()
+    pod = _pod(asked, stream)
+    return pod_remedies(stream, asked.sees, pod, values["attempt"], values["node"], plugins)
 
 
 def _workload(asked: Asked) -> Any:
     values = asked.values
     word = f"{values['kind']}/{values['name']}"
-    return workload_explanation(asked.stream, asked.sees, values["namespace"], word)
+    return workload_explanation(asked.stream(), asked.sees, values["namespace"], word)
 
 
 def _state(asked: Asked) -> Any:
-    values, stream = asked.values, asked.stream
+    values, stream = asked.values, asked.stream()
     given = [name for name in ("node", "pod", "queue") if values[name] is not None]
     if len(given) > 1:
         raise InputError(given[1], f"excludes {given[0]}", "leave one of them out")
@@ -221,7 +221,7 @@ def _state(asked: Asked) -> Any:
 
 
 def _queue(asked: Asked) -> Any:
-    values, stream, plugins = asked.values, asked.stream, list(asked.desk.plugins)
+    values, stream, plugins = asked.values, asked.stream(), list(asked.desk.plugins)
     with asked.desk.states.at(stream, values["at"]) as folded:
         return queue_page(
             stream, asked.sees, folded, values["queue"], values["offset"], values["limit"],
@@ -232,7 +232,7 @@ def _queue(asked: Asked) -> Any:
 def _diff(asked: Asked) -> Any:
     values, desk = asked.values, asked.desk
     return difference_page(
-        asked.stream, asked.sees, desk.states, values["from"], values["to"], values["offset"],
+        asked.stream(), asked.sees, desk.states, values["from"], values["to"], values["offset"],
         values["limit"],
     )  # fmt: skip
 
@@ -240,7 +240,7 @@ def _diff(asked: Asked) -> Any:
 def _try(asked: Asked) -> Any:
     values, plugins = asked.values, list(asked.desk.plugins)
     return trial_answer(
-        asked.stream, asked.sees, values["at"], asked.body, values["count"], plugins
+        asked.stream(), asked.sees, values["at"], asked.body, values["count"], plugins
     )
 
 
@@ -254,7 +254,7 @@ def new_decisions(asked: Asked) -> answers.Decisions:
 
 def head_of(asked: Asked) -> int:
     """The position of the next record of the stream."""
-    return asked.stream.rows.head
+    return asked.stream().rows.head
 
 
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)

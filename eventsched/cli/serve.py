@@ -96,6 +96,6 @@ def _streams(options: argparse.Namespace) -> Iterator["LoggedStreams"]:
 
     with (
         database.reader_address(*database_of(options)) as address,
-        closing(DatabaseStreams(lambda: address)) as streams,
+        closing(DatabaseStreams(address)) as streams,
     ):
         yield streams

@@ -29,10 +29,11 @@ d.seq, d.at, CAST(d.pod AS text) AS uid, d.attempt, d.profile, CAST(d.outcome AS
 d.node, d.score, d.runner_up, d.runner_up_score, d.feasible, d.evaluated, d.ties, p.namespace,
 p.name
 """
-_EDGE = """
-SELECT {edge}(w.seq) AS edge, count(*) AS looked FROM (
+_LOOKED_AT = """
+SELECT min(w.seq) AS first, max(w.seq) AS last, count(*) AS looked FROM (
     SELECT d.seq FROM eventsched_log.decision d
-    WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high ORDER BY d.seq {order} LIMIT :most
+    WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{of_pod}
+    ORDER BY d.seq {order} LIMIT :most
 ) AS w
 """
 _PAGE = """
@@ -48,12 +49,6 @@ WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high AND r.seq IN :seqs
 _UIDS = """
 SELECT CAST(p.uid AS text) AS uid FROM eventsched_log.pod p
 WHERE p.stream = :s AND p.name = :name{namespace} ORDER BY p.seq DESC LIMIT 100
-"""
-_OF_POD = """
-SELECT {columns} FROM eventsched_log.decision d
-LEFT JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
-WHERE d.stream = :s AND d.pod IN :uids AND d.seq >= :low AND d.seq < :high{conditions}
-ORDER BY d.seq {order} LIMIT :limit
 """
 _BESIDE = """
 SELECT max(CASE WHEN d.seq < :seq THEN d.seq END) AS previous,
@@ -88,20 +83,16 @@ def decisions_page(
         sees.require(wanted.namespace, "namespace")
     head = stream.rows.head
     high = head if wanted.high is None else min(wanted.high, head)
-    edges = _edges(stream, wanted.low, high, newest=newest)
-    if wanted.pod is not None:
-        low, top, more = wanted.low, high, None
-    else:
-        low, top, more = edges
-    conditions, values = _conditions(wanted, sees, low, top, stream)
-    query = _PAGE
-    if wanted.pod is not None:
-        uids = _uids(stream, wanted)
-        if not uids:
-            return Decisions(stream=stream.name, head=head, decisions=[], next=None)
-        query, values = _OF_POD, {**values, "uids": uids}
+    uids = None if wanted.pod is None else _uids(stream, wanted)
+    looked = _looked_at(stream, uids, wanted.low, high, newest=newest)
+    if looked is None:
+        return Decisions(stream=stream.name, head=head, decisions=[], next=None)
+    low, top, more = looked
+    conditions, values = _conditions(wanted, sees, stream)
+    if uids is not None:
+        conditions, values["uids"] = f"{conditions} AND d.pod IN :uids", uids
     order = "DESC" if newest else "ASC"
-    text = query.format(columns=_COLUMNS, conditions=conditions, order=order)
+    text = _PAGE.format(columns=_COLUMNS, conditions=conditions, order=order)
     rows = stream.rows.all(text, low=low, high=top, limit=limit + 1, **values)
     if len(rows) > limit:
         rows = rows[:limit]
@@ -109,17 +100,23 @@ def decisions_page(
     return Decisions(stream=stream.name, head=head, decisions=decisions_of(stream, rows), next=more)
 
 
-def _edges(
-    stream: LoggedStream, low: int, high: int, *, newest: bool
-) -> tuple[int, int, int | None]:
-    """The positions from where to where a page looks, and the position to go on from."""
-    edge = "min" if newest else "max"
-    query = _EDGE.format(edge=edge, order="DESC" if newest else "ASC")
-    row = stream.rows.one(query, low=low, high=high, most=LOOKED_AT)
+def _looked_at(
+    stream: LoggedStream, uids: list[str] | None, low: int, high: int, *, newest: bool
+) -> tuple[int, int, int | None] | None:
+    """The positions from where to where a page looks, of the attempts of some pods or of all, and
+    the position to go on from. None if there is no attempt."""
+    if uids is not None and not uids:
+        return None
+    of_pod, values = (" AND d.pod IN :uids", {"uids": uids}) if uids else ("", {})
+    query = _LOOKED_AT.format(of_pod=of_pod, order="DESC" if newest else "ASC")
+    row = stream.rows.one(query, low=low, high=high, most=LOOKED_AT, **values)
     assert row is not None
+    if not row["looked"]:
+        return None
+    first, end = row["first"], row["last"] + 1
     if row["looked"] < LOOKED_AT:
-        return low, high, None
-    return (row["edge"], high, row["edge"]) if newest else (low, row["edge"] + 1, row["edge"] + 1)
+        return first, end, None
+    return first, end, first if newest else end
 
 
 def _uids(stream: LoggedStream, wanted: DecisionFilter) -> list[str]:
@@ -130,9 +127,10 @@ def _uids(stream: LoggedStream, wanted: DecisionFilter) -> list[str]:
 
 
 def _conditions(
-    wanted: DecisionFilter, sees: Visibility, low: int, high: int, stream: LoggedStream
+    wanted: DecisionFilter, sees: Visibility, stream: LoggedStream
 ) -> tuple[str, dict[str, Any]]:
-    """What else a row has to be, as SQL, and the values in it."""
+    """What else a row at a position from ``:low`` to before ``:high`` has to be, as SQL, and the
+    other values in it."""
     visible, seen = sees.condition("p.namespace")
     text, values = visible, dict[str, Any](seen)
     columns = {
@@ -153,7 +151,7 @@ def _conditions(
         numbers = stream.rows.numbers(wanted.plugin, wanted.reason)
         text += (
             " AND d.seq IN (SELECT r.seq FROM eventsched_log.refusal r"
-            f" WHERE r.stream = :s AND r.seq >= {low} AND r.seq < {high} AND r.number IN :numbers)"
+            " WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number IN :numbers)"
         )
         values["numbers"] = numbers or [-1]
     return text, values
@@ -219,7 +217,8 @@ def stored_decision(
     stored = next(stream.log.read(position))
     if stored.position != position:
         problem = f"the records before position {stored.position} were dropped"
-        raise InputError(where, problem, "ask an archive of the log")
+        remedy = "`eventsched explain --from-archive FOLDER` reads an archive"
+        raise InputError(where, problem, remedy)
     record = stored.record
     if not isinstance(record, PodDecided):
         raise InputError(where, f"is a {stored.kind}, not a decision", "take one from /decisions")
@@ -231,7 +230,12 @@ def stored_decision(
 
 def decision_detail(stream: LoggedStream, sees: Visibility, position: int) -> DecisionDetail:
     """A decision in full. Raises what ``stored_decision`` raises."""
-    stored, record = stored_decision(stream, sees, position)
+    return detail_of(stream, *stored_decision(stream, sees, position))
+
+
+def detail_of(stream: LoggedStream, stored: StoredRecord, record: PodDecided) -> DecisionDetail:
+    """The decision of a stored record in full."""
+    position = stored.position
     text = _PAGE.format(columns=_COLUMNS, conditions="", order="ASC")
     row = stream.rows.one(text, low=position, high=position + 1, limit=1)
     assert row is not None

@@ -24,7 +24,7 @@ def difference_page(
     """The differences between two positions or times, as ``eventsched diff -o json`` prints them,
     from number ``offset`` on. Raises InputError, also NotVisibleError."""
     sees.require_whole("diff")
-    log = OpenLog(stream.log, stream.reader)
+    log = OpenLog(stream.log, stream.log)
     begin = log.position(first, "from")
     end = log.end if last is None else log.position(last, "to")
     if begin > end:

@@ -36,7 +36,7 @@ def pod_remedies(
     sees.require_whole("why-not")
     explained = _explained(stream, sees, pod, attempt, None)
     try:
-        found = why_not(explained, node, stream.log, stream.reader, plugins)
+        found = why_not(explained, node, stream.log, stream.log, plugins)
     except InputError as problem:
         raise InputError(
             problem.where.replace("--why-not", "node"), problem.problem, problem.remedy
@@ -50,9 +50,7 @@ def workload_explanation(
     """The pods of a workload (``deploy/NAME``) by the reason why they wait, as ``eventsched explain
     -o json`` prints them. Raises InputError."""
     sees.require(namespace, "namespace")
-    if stream.reader is None:
-        raise InputError("workload", "only a database has a table of pods", "name one of its pods")
-    workload = find_workload(stream.reader, parse_target(word, namespace))
+    workload = find_workload(stream.log, parse_target(word, namespace))
     return workload_json(workload, stream.name)
 
 

@@ -15,7 +15,7 @@ from eventsched.questions.answer_shapes import (
     WaitingState,
     Waits,
 )
-from eventsched.questions.streams import LoggedStream
+from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 
 _MINUTE = 60_000_000
@@ -90,7 +90,7 @@ def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) ->
     clock = time.time_ns() // 1_000
     newest = clock if last is None else int(last["at"])
     virtual = is_virtual(newest) if last is not None else False
-    present = newest if virtual else max(clock, newest)
+    present = present_after(newest)
     visible, values = sees.condition("n.namespace")
     states = _states(stream, visible, values, present)
     return Now(

@@ -7,7 +7,6 @@ import msgspec
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
-from eventsched.domain.units import is_virtual
 from eventsched.questions.answer_shapes import PodRow, Pods
 from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
 from eventsched.questions.streams import LoggedStream
@@ -30,10 +29,6 @@ SELECT d.seq, d.at, CAST(d.outcome AS text) AS outcome, CAST(d.pod AS text) AS u
        (SELECT min(m.at) FROM eventsched_log.queue_move m
         WHERE m.stream = :s AND m.pod = d.pod) AS queued
 FROM eventsched_log.decision d WHERE d.stream = :s AND d.seq IN :seqs
-"""
-_NEWEST = """
-SELECT CAST(b.body -> (b.count - 1) ->> 0 AS bigint) AS at
-FROM eventsched_log.batch b WHERE b.stream = :s ORDER BY b.first DESC LIMIT 1
 """
 _EDGE = """
 SELECT min(w.seq) AS edge, count(*) AS looked FROM (
@@ -79,10 +74,8 @@ def pods_page(
     sort: str,
     cursor: str | None,
     limit: int,
-    clock: int,
 ) -> Pods:
-    """A page of pods; ``clock`` is the present time (µs). Raises InputError and
-    UnavailableError."""
+    """A page of pods. Raises InputError and UnavailableError."""
     if wanted.namespace is not None:
         sees.require(wanted.namespace, "namespace")
     if wanted.ever:
@@ -92,9 +85,7 @@ def pods_page(
         rows, more = _ever(stream, sees, wanted, cursor, limit)
     else:
         rows, more = _present(stream, sees, wanted, sort or "-position", cursor, limit)
-    return Pods(
-        stream=stream.name, head=stream.rows.head, pods=_pods_of(stream, rows, clock), next=more
-    )
+    return Pods(stream=stream.name, head=stream.rows.head, pods=_pods_of(stream, rows), next=more)
 
 
 def _present(
@@ -112,9 +103,9 @@ def _present(
     key = SORTS[name].format(last=-1 if descending else _LAST)
     conditions, values = _conditions(stream, sees, wanted, "n")
     if cursor is not None:
-        before, seq = _place(cursor, 2)
+        values["before"], values["before_seq"] = _place(cursor, 2)
         sign = "<" if descending else ">"
-        conditions += f" AND ({key} {sign} {before} OR {key} = {before} AND n.seq {sign} {seq})"
+        conditions += f" AND ({key} {sign} :before OR {key} = :before AND n.seq {sign} :before_seq)"
     order = "DESC" if descending else "ASC"
     query = _PRESENT.format(key=key, conditions=conditions, order=order)
     rows = stream.rows.all(query, limit=limit + 1, **values)
@@ -180,12 +171,10 @@ def _conditions(
     return f"{text} AND (n.verdict IN :numbers OR {' AND '.join(others)})", values
 
 
-def _pods_of(stream: LoggedStream, rows: Sequence[Any], clock: int) -> list[PodRow]:
+def _pods_of(stream: LoggedStream, rows: Sequence[Any]) -> list[PodRow]:
     seqs = [row["decided_seq"] for row in rows if row["decided_seq"] is not None]
     decided = {row["seq"]: row for row in stream.rows.all(_DECIDED, seqs=seqs)} if seqs else {}
-    newest = stream.rows.one(_NEWEST)
-    at = 0 if newest is None else newest["at"]
-    present = at if is_virtual(at) else max(at, clock)
+    present = stream.present
     failed = [seq for seq, row in decided.items() if row["outcome"] in _FAILED]
     numbers = dominant_refusals(stream, failed)
     return [_pod(stream, row, decided.get(row["decided_seq"]), numbers, present) for row in rows]

@@ -54,7 +54,7 @@ class FoldedStates:
     def at(self, stream: LoggedStream, at: str | None, where: str = "at") -> Iterator[FoldedState]:
         """The state at a position or time, at the log's end without one. It may be read in the
         block. Errors name ``where``. Raises InputError and CorruptLogError."""
-        log = OpenLog(stream.log, stream.reader)
+        log = OpenLog(stream.log, stream.log)
         position = None if at is None else log.position(at, where)
         assert log.end  # raises for an empty log
         kept = self._entry((stream.name, position))
@@ -104,7 +104,7 @@ class FoldedStates:
 
 def _folded(stream: LoggedStream, position: int, where: str = "at") -> FoldedState:
     try:
-        return state_at(stream.log, stream.reader, position, stream.log.head.next)
+        return state_at(stream.log, stream.log, position, stream.log.head.next)
     except InputError as problem:
         where = where if problem.where == "--at" else problem.where
         raise InputError(where, problem.problem, problem.remedy) from None

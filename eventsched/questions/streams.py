@@ -1,21 +1,18 @@
-"""The streams of a log that questions are asked about: of a database, an archive or an exported
-file."""
+"""The streams of a database that questions are asked about."""
 
-from collections.abc import Callable
+import time
 from dataclasses import dataclass
-from threading import Lock
 from typing import Protocol
 
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import QueuePool
 
-from eventsched.cli.archive_options import StreamLog
 from eventsched.domain.errors import InputError
+from eventsched.domain.units import is_virtual
 from eventsched.eventlog.addresses import sqlalchemy_url
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.schema import migrations
-from eventsched.history.explain.evidence import Evidence
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.questions.answer_shapes import StreamAnswer, Streams
 from eventsched.questions.rows import Rows
@@ -26,6 +23,10 @@ _POOL_SECONDS = 5
 """Seconds that a question waits for a connection."""
 _STATEMENT_SECONDS = 10
 """Seconds after which the server cancels a statement about rows."""
+_NEWEST = """
+SELECT CAST(b.body -> (b.count - 1) ->> 0 AS bigint) AS at
+FROM eventsched_log.batch b WHERE b.stream = :s ORDER BY b.first DESC LIMIT 1
+"""
 _STREAMS = """
 SELECT s.name, h.next, h.holder FROM eventsched_log.stream s
 JOIN eventsched_log.head h ON h.stream = s.id ORDER BY s.id
@@ -34,14 +35,28 @@ JOIN eventsched_log.head h ON h.stream = s.id ORDER BY s.id
 
 @dataclass(frozen=True)
 class LoggedStream:
-    """One stream: its records, its rows, and what explains its pods. ``reader`` is that of the
-    database, None without one."""
+    """One stream: ``log`` reads its records, ``rows`` the tables that are derived from them."""
 
     name: str
-    log: StreamLog
-    reader: Reader | None
+    log: Reader
     rows: Rows
-    evidence: Callable[[], Evidence]
+
+    def evidence(self) -> StoredEvidence:
+        """What explains its pods."""
+        return StoredEvidence(self.log)
+
+    @property
+    def present(self) -> int:
+        """The present time (µs): the clock's, or in a simulation that of the last record; 0 for a
+        stream without records. It is never before the last record."""
+        row = self.rows.one(_NEWEST)
+        return 0 if row is None else present_after(int(row["at"]))
+
+
+def present_after(last: int) -> int:
+    """The present time of a stream whose last record is of that time (µs): the clock's, unless the
+    stream is a simulation."""
+    return last if is_virtual(last) else max(last, time.time_ns() // 1_000)
 
 
 class LoggedStreams(Protocol):
@@ -55,41 +70,32 @@ class LoggedStreams(Protocol):
 
 
 class DatabaseStreams:
-    """The streams of a database. Its address is asked for at each question, and a new one is used
-    for the next question, so a rotated password needs no restart. Connections are kept, and checked
-    before they are used again."""
+    """The streams of a database. Connections are kept, and checked before they are used again."""
 
-    def __init__(self, address: Callable[[], str]) -> None:
-        """``address`` gives the URL with a session that only reads, and is called often."""
+    def __init__(self, address: str) -> None:
+        """``address`` is the URL of a session that only reads."""
         self._address = address
-        self._lock = Lock()
-        self._used = ""
-        self._engines: tuple[Engine, Engine] | None = None
+        self._for_rows = _engine(address, _STATEMENT_SECONDS)
+        self._for_records = _engine(address, 0)
         self._open: dict[str, LoggedStream] = {}
 
     def open(self, name: str | None) -> LoggedStream:
         """See LoggedStreams."""
-        address, (rows, records) = self._current()
         chosen = _chosen([each.name for each in self.answer().streams], name)
         known = self._open.get(chosen)
-        if known is not None and known.reader is not None and known.reader.address == address:
-            return known
-        reader = Reader(address, chosen, engine=records)
-        opened = LoggedStream(
-            chosen, reader, reader, Rows(rows, address, reader.number),
-            lambda: StoredEvidence(reader),
-        )  # fmt: skip
-        self._open[chosen] = opened
-        return opened
+        if known is None:
+            reader = Reader(self._address, chosen, engine=self._for_records)
+            rows = Rows(self._for_rows, self._address, reader.number)
+            known = self._open[chosen] = LoggedStream(chosen, reader, rows)
+        return known
 
     def answer(self) -> Streams:
         """See LoggedStreams."""
-        address, (engine, _) = self._current()
         try:
-            with engine.connect() as connection:
+            with self._for_rows.connect() as connection:
                 found = connection.execute(text(_STREAMS)).all()
         except OperationalError as problem:
-            raise migrations.connection_error(address, problem) from problem
+            raise migrations.connection_error(self._address, problem) from problem
         return Streams(
             streams=[
                 StreamAnswer(name=row.name, head=row.next, holder=row.holder or None)
@@ -99,20 +105,8 @@ class DatabaseStreams:
 
     def close(self) -> None:
         """Closes the connections."""
-        with self._lock:
-            for engine in self._engines or ():
-                engine.dispose()
-
-    def _current(self) -> tuple[str, tuple[Engine, Engine]]:
-        """The address that is in force, and the engines for rows and for records."""
-        address = self._address()
-        with self._lock:
-            if address != self._used or self._engines is None:
-                for engine in self._engines or ():
-                    engine.dispose()
-                self._engines = _engine(address, _STATEMENT_SECONDS), _engine(address, 0)
-                self._used, self._open = address, {}
-            return address, self._engines
+        for engine in (self._for_rows, self._for_records):
+            engine.dispose()
 
 
 def _engine(address: str, seconds: int) -> Engine:

@@ -174,7 +174,7 @@ def trial_answer(
     sees.require_whole("try")
     text = decoded_text(body, _BODY)
     manifests.refuse_aliases(text, _BODY)
-    folded = OpenLog(stream.log, stream.reader).state(at, "at", whole_steps=True)
+    folded = OpenLog(stream.log, stream.log).state(at, "at", whole_steps=True)
     cluster = cluster_of(folded, stream.name, plugins)
     workloads = PodsOfWorkloads(count, MOST_PODS)
     try:

@@ -18,6 +18,10 @@ from eventsched.questions.visibility import Visibility
 _SUCCESS = Refusal(None, "Success", "")
 
 
+class NoVerdictsError(InputError):
+    """The log has no verdicts of single nodes for a decision."""
+
+
 @dataclass(frozen=True)
 class PluginValues:
     """A plugin's scores of the nodes of a table, in its order; without meaning for those that are
@@ -32,9 +36,11 @@ class PluginValues:
 @dataclass(frozen=True)
 class VerdictTable:
     """The verdicts of one decision: ``nodes`` names the feasible ones by rank, ``feasible`` of
-    them, then the others in the order of the log. ``refusals`` has the verdict on each."""
+    them, then the others in the order of the log. ``refusals`` has the verdict on each. ``record``
+    is the decision's."""
 
     position: int
+    record: PodDecided
     source: VectorSource
     nodes: list[str]
     refusals: list[Refusal]
@@ -45,9 +51,15 @@ class VerdictTable:
 
 
 def verdict_table(stream: LoggedStream, sees: Visibility, position: int) -> VerdictTable:
-    """The verdicts that the log has of a decision. Raises InputError if it has none of single
-    nodes, and what ``stored_decision`` raises."""
+    """The verdicts that the log has of a decision. Raises what ``stored_decision`` and
+    ``verdicts_of`` raise."""
     _, record = stored_decision(stream, sees, position)
+    return verdicts_of(stream, position, record)
+
+
+def verdicts_of(stream: LoggedStream, position: int, record: PodDecided) -> VerdictTable:
+    """The verdicts that the log has of the decision ``record`` at a position. Raises
+    NoVerdictsError."""
     vectors, source = _vectors(stream, position, record)
     codes = vectors.codes
     passed = np.flatnonzero(codes == STORED_PASSES)
@@ -59,6 +71,7 @@ def verdict_table(stream: LoggedStream, sees: Visibility, position: int) -> Verd
     meanings = {**stream.rows.refusals(map(int, np.unique(codes[others]))), 0: _SUCCESS}
     return VerdictTable(
         position,
+        record,
         source,
         [vectors.names[row] for row in order],
         [meanings[int(code)] for code in codes[order]],
@@ -80,10 +93,10 @@ def _vectors(
         where, left = f"position {position}", "counts and a digest"
         if not record.digest:
             problem = "no node was looked at in this decision"
-            raise InputError(where, problem, f"see /decisions/{position}")
+            raise NoVerdictsError(where, problem, f"see /decisions/{position}")
         problem = f"the log has {left}, not the verdicts of single nodes"
         remedy = "`eventsched explain --recompute` recomputes them"
-        raise InputError(where, problem, remedy)
+        raise NoVerdictsError(where, problem, remedy)
     evidence = stream.evidence()
     names, columns = evidence.nodes(position), evidence.columns(record.scoring)
     source = VectorSource.BEST if detail.is_partial else VectorSource.ALL

@@ -1,6 +1,5 @@
 """Which pods wait, in which order, and what for."""
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,10 +9,9 @@ from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.state_output import waiting_json
 from eventsched.cli.output.time_format import iso
 from eventsched.cli.queue import assembly_in_force, wait_estimates
-from eventsched.domain.units import is_virtual
 from eventsched.history.past_state.waiting_pods import waiting_pods
 from eventsched.questions.answer_shapes import QueueAnswer, QueuedRow
-from eventsched.questions.streams import LoggedStream
+from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.queries.state_at import FoldedState
 
@@ -37,12 +35,10 @@ def queue_page(
         for each in waiting_pods(folded.state, profiles)
         if queue in (None, each.place) and sees.sees(each.pod_state.pod.namespace)
     ]
-    now = folded.state.now
-    if is_now and not is_virtual(now):
-        now = max(now, time.time_ns() // 1_000)
+    now = present_after(folded.state.now) if is_now else folded.state.now
     end = offset + limit
     shown = waiting[offset:end]
-    log = OpenLog(stream.log, stream.reader)
+    log = OpenLog(stream.log, stream.log)
     guesses = wait_estimates(log, folded.position, now, shown)
     return QueueAnswer(
         stream=stream.name,

@@ -29,6 +29,6 @@ def client(logs: str) -> Iterator[Client]:
     """A client of the API over both."""
     with (
         databases.reader_address(logs, None) as address,
-        closing(DatabaseStreams(lambda: address)) as streams,
+        closing(DatabaseStreams(address)) as streams,
     ):
         yield Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))

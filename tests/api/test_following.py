@@ -55,7 +55,7 @@ class Growing:
 
 @pytest.fixture
 def growing(database: str) -> Iterator[Growing]:
-    with closing(DatabaseStreams(lambda: database)) as streams:
+    with closing(DatabaseStreams(database)) as streams:
         yield Growing(database, streams)
 
 

@@ -22,10 +22,10 @@ from eventsched.questions.attempts.attempt_answers import (
     ScoreChange,
     VerdictChange,
 )
-from eventsched.questions.decisions import decision_detail, stored_decision
+from eventsched.questions.decisions import detail_of, stored_decision
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.verdict_pages import VerdictTable, verdict_table
-from eventsched.questions.visibility import NotVisibleError, Visibility
+from eventsched.questions.verdict_pages import NoVerdictsError, VerdictTable, verdicts_of
+from eventsched.questions.visibility import Visibility
 
 MOST_READ = 5_000
 """Records between two attempts that are looked at, besides the pod's own."""
@@ -41,11 +41,12 @@ def attempt_difference(
     ``offset`` on. Raises InputError, also for attempts of different pods, and what
     ``stored_decision`` raises."""
     low, high = min(first, second), max(first, second)
-    before, after = (decision_detail(stream, sees, position) for position in (low, high))
+    stored = [stored_decision(stream, sees, position) for position in (low, high)]
+    before, after = (detail_of(stream, *each) for each in stored)
     if before.decision.uid != after.decision.uid:
         problem = f"positions {low} and {high} are attempts of two pods"
-        raise InputError("to", problem, "take two attempts of one pod")
-    old, new = (_table(stream, sees, position) for position in (low, high))
+        raise InputError("other", problem, "take two attempts of one pod")
+    old, new = (_table(stream, entry.position, record) for entry, record in stored)
     is_compared = old is not None and new is not None
     differing = [] if old is None or new is None else _node_differences(old, new)
     turned = sum(node.before != node.after for node in differing)
@@ -69,14 +70,11 @@ def attempt_difference(
     )
 
 
-def _table(stream: LoggedStream, sees: Visibility, position: int) -> VerdictTable | None:
+def _table(stream: LoggedStream, position: int, record: PodDecided) -> VerdictTable | None:
     """The verdicts of a decision; None if the log has none of single nodes."""
-    stored_decision(stream, sees, position)
     try:
-        return verdict_table(stream, sees, position)
-    except NotVisibleError:
-        raise
-    except InputError:
+        return verdicts_of(stream, position, record)
+    except NoVerdictsError:
         return None
 
 

@@ -8,7 +8,7 @@ from eventsched.cli.output.headline_output import headline_text, story_lines
 from eventsched.cli.output.time_format import iso
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
-from eventsched.domain.units import SECOND, is_virtual
+from eventsched.domain.units import SECOND
 from eventsched.history.explain.evidence import uid_key
 from eventsched.history.explain.explanation import Explanation, Step, explain
 from eventsched.history.explain.waits import waits_of_attempt
@@ -29,14 +29,12 @@ _LEAST = SECOND // 1_000
 _WAITING = ("scheduled", "waiting")
 
 
-def pod_timeline(stream: LoggedStream, sees: Visibility, pod: str, clock: int) -> Timeline:
-    """The timeline of a pod (``namespace/name``, or a uid). ``clock`` (µs) is the present; the time
-    of a simulation ends with its log. Raises InputError, also NoPodError and NotVisibleError."""
+def pod_timeline(stream: LoggedStream, sees: Visibility, pod: str) -> Timeline:
+    """The timeline of a pod (``namespace/name``, or a uid). Raises InputError, also NoPodError and
+    NotVisibleError."""
     explained = explain(stream.evidence(), pod)
     sees.require(explained.pod.namespace, "pod")
-    head = stream.log.head.next
-    newest = next(stream.log.batches(head - 1)).records[-1].at
-    return timeline(explained, newest if is_virtual(newest) else max(clock, newest))
+    return timeline(explained, stream.present)
 
 
 def timeline(explained: Explanation, now: int) -> Timeline:

@@ -7,7 +7,6 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
 from eventsched.questions.answer_shapes import RefusedNodes
 from eventsched.questions.attempts.attempt_answers import ScoreValues, VerdictColumns
-from eventsched.questions.decisions import stored_decision
 from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.verdict_pages import PluginValues, verdict_table
@@ -28,7 +27,6 @@ def verdict_columns(
     """All verdicts of a decision. ``plugins`` are files with plugins that the stream was written
     with. Raises what ``verdict_table`` raises."""
     table = verdict_table(stream, sees, position)
-    _, record = stored_decision(stream, sees, position)
     refusals = list(dict.fromkeys(table.refusals[table.feasible :]))
     number = {refusal: place for place, refusal in enumerate(refusals)}
     verdicts = [number[refusal] for refusal in table.refusals[table.feasible :]]
@@ -36,7 +34,7 @@ def verdict_columns(
         stream=stream.name,
         position=position,
         vectors=table.source.value,
-        filters=filters_in_order(stream, record, position, plugins),
+        filters=filters_in_order(stream, table.record, position, plugins),
         names=table.nodes,
         feasible=table.feasible,
         totals=table.totals[: table.feasible].tolist(),
@@ -70,10 +68,8 @@ def filters_in_order(
 ) -> list[str] | None:
     """The filter plugins that a decision asked, in order; None if the configuration of that time
     cannot be put together here."""
-    if stream.reader is None:
-        return None
     try:
-        opening = opening_at(stream.reader, position)
+        opening = opening_at(stream.log, position)
         if opening.inputs.get(OWN):  # its plugins are those of a program
             return None
         names = frozenset(opening.plugins)
