@@ -16,7 +16,7 @@ from eventsched.eventlog.port import StoredRecord
 from eventsched.history.decision_vectors import VectorSource
 from eventsched.questions.answer_shapes import Decision, DecisionDetail, Decisions, RefusedNodes
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility
+from eventsched.questions.visibility import NotVisibleError, Visibility
 
 LOOKED_AT = 20_000
 """Decisions that one page looks at."""
@@ -224,7 +224,9 @@ def stored_decision(
         raise InputError(where, f"is a {stored.kind}, not a decision", "take one from /decisions")
     if not sees.is_whole:
         name = stream.evidence().names([record.uid]).get(record.uid, "")
-        sees.require(name.partition("/")[0], where)
+        if not sees.sees(name.partition("/")[0]):
+            remedy = "ask about pods of your own namespaces"
+            raise NotVisibleError(where, "is about a pod of another namespace", remedy)
     return stored, record
 
 

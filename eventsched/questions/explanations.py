@@ -8,10 +8,11 @@ from eventsched.cli.output.why_not_output import why_not_json
 from eventsched.cli.output.workload_output import workload_json
 from eventsched.cli.why_not import why_not
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.explanation import Explanation, explain
+from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.workloads import find_workload, parse_target
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.questions.visible_evidence import visible_evidence
 
 
 def pod_explanation(
@@ -50,7 +51,13 @@ def workload_explanation(
     """The pods of a workload (``deploy/NAME``) by the reason why they wait, as ``eventsched explain
     -o json`` prints them. Raises InputError."""
     sees.require(namespace, "namespace")
-    workload = find_workload(stream.log, parse_target(word, namespace))
+    try:
+        workload = find_workload(stream.log, parse_target(word, namespace))
+    except NoPodError as problem:
+        if sees.is_whole:
+            raise
+        # The remedy names workloads of all namespaces.
+        raise NoPodError(problem.where, problem.problem, "check the name") from None
     return workload_json(workload, stream.name)
 
 
@@ -58,9 +65,7 @@ def _explained(
     stream: LoggedStream, sees: Visibility, pod: str, attempt: int | None, node: str | None
 ) -> Explanation:
     try:
-        if not sees.is_whole:
-            sees.require(pod.rpartition("/")[0], "pod")
-        return explain(stream.evidence(), pod, attempt, node, None)
+        return explain(visible_evidence(stream, sees), pod, attempt, node, None)
     except InputError as problem:
         if not problem.where.startswith("--"):
             raise

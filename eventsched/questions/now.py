@@ -56,14 +56,12 @@ SELECT CAST(extract(epoch FROM e.started_at) * 1000000 AS bigint) AS since
 FROM eventsched_log.epoch e WHERE e.stream = :s AND e.epoch = :epoch
 """
 _RATE = """
-SELECT count(*) AS decisions FROM (
-    SELECT d.at FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
-) AS newest WHERE newest.at > :after
-"""
-_SPAN = """
-SELECT min(newest.at) AS first FROM (
-    SELECT d.at FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
-) AS newest
+SELECT count(*) AS looked, min(d.at) AS first,
+       count(*) FILTER (WHERE d.at > :after{visible}) AS decisions
+FROM (
+    SELECT d.at, d.pod FROM eventsched_log.decision d
+    WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
+) AS d {join}
 """
 _PLACED = """
 SELECT placed.at - (SELECT min(m.at) FROM eventsched_log.queue_move m
@@ -78,7 +76,8 @@ SELECT min(newest.seq) AS floor FROM (
     SELECT d.seq FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
 ) AS newest
 """
-_JOIN = "JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod "
+_JOIN = "JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = d.pod "
+_LEFT_JOIN = f"LEFT {_JOIN}"
 
 
 def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) -> Now:
@@ -101,7 +100,7 @@ def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) ->
         waiting=sum(state.pods for state in states if state.state in _WAITING),
         states=states,
         reasons=_reasons(stream, visible, values, present),
-        decisions_per_second=_rate(stream, present),
+        decisions_per_second=_rate(stream, sees, present),
         waits=_waits(stream, sees),
         log=_log(head, last, clock, virtual=virtual),
         leader=_leader(stream, head),
@@ -155,16 +154,17 @@ def _reasons(
     return sorted(found.values(), key=lambda each: -each.pods)[:_REASONS]
 
 
-def _rate(stream: LoggedStream, now: int) -> float:
+def _rate(stream: LoggedStream, sees: Visibility, now: int) -> float:
     """Decisions a second in the last minute; if there are too many to look at, in the time that
     the newest ones took."""
-    row = stream.rows.one(_RATE, most=_COUNTED, after=now - _MINUTE)
-    count = 0 if row is None else int(row["decisions"])
-    if count < _COUNTED:
-        return count / 60
-    span = stream.rows.one(_SPAN, most=_COUNTED)
-    assert span is not None
-    return float(count * 1e6 / max(1, now - span["first"]))
+    visible, values = sees.condition("p.namespace")
+    query = _RATE.format(visible=visible, join=_LEFT_JOIN if visible else "")
+    after = now - _MINUTE
+    row = stream.rows.one(query, most=_COUNTED, after=after, **values)
+    assert row is not None
+    if row["looked"] < _COUNTED or row["first"] <= after:
+        return int(row["decisions"]) / 60
+    return float(row["decisions"] * 1e6 / max(1, now - row["first"]))
 
 
 def _waits(stream: LoggedStream, sees: Visibility) -> Waits:

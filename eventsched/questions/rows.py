@@ -1,7 +1,7 @@
 """Rows of the derived tables of one stream: decisions, refusals, pods.
 
-The SQL of the questions reads these, by index and within a bounded number of rows, and of batches at
-most the last one.
+The SQL of the questions reads these, by index and within a bounded number of rows, and of batches
+at most the last one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

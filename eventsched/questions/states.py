@@ -16,6 +16,7 @@ from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.state_output import with_times
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.past_state.named_pods import find_pod_state
 from eventsched.history.past_state.state_document import (
     node_document,
@@ -26,6 +27,7 @@ from eventsched.history.past_state.state_document import (
 from eventsched.questions.answer_shapes import NodesFilled, ResourceTotal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.questions.visible_evidence import HIDDEN
 from eventsched.runtime.queries.state_at import FoldedState, is_opening, state_at
 
 MOST_KEPT = 4
@@ -155,9 +157,7 @@ def state_answer(
     state = folded.state
     place = {"stream": stream.name, "position": folded.position, "now": state.now}
     if asked.pod is not None:
-        pod_state = find_pod_state(state.pods, asked.pod, "pod")
-        sees.require(pod_state.pod.namespace, "pod")
-        return _timed(place | {"pod": pod_document(state, pod_state)})
+        return _timed(place | {"pod": _pod(state, sees, asked.pod)})
     sees.require_whole("state")
     if asked.node is not None:
         row = _row(folded, asked.node)
@@ -180,6 +180,19 @@ def state_answer(
         page, more = _page(list(state.pods.values()), asked)
         return _timed(place | {"pods": [pod_document(state, each) for each in page], "next": more})
     return _timed({"stream": stream.name, **state_document(state, whole=False)})
+
+
+def _pod(state: SchedulerState, sees: Visibility, word: str) -> dict[str, Any]:
+    """The pod that a word means, among those that may be seen."""
+    namespace, slash, _ = word.rpartition("/")
+    if slash:
+        sees.require(namespace, "pod")
+    visible = {uid: each for uid, each in state.pods.items() if sees.sees(each.pod.namespace)}
+    document = pod_document(state, find_pod_state(visible, word, "pod"))
+    preemptor = document.get("evicted_for")
+    if preemptor and not sees.sees(preemptor.partition("/")[0]):
+        document["evicted_for"] = HIDDEN
+    return document
 
 
 def _row(folded: FoldedState, node: str) -> int:

@@ -1,4 +1,6 @@
-"""What the one who asks may see: every namespace, or some."""
+"""What the one who asks may see: every namespace, or some. Today's gates let everybody see all
+of them
+(OpenGate, StaticTokens)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -26,6 +26,7 @@ from eventsched.questions.decisions import detail_of, stored_decision
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.verdict_pages import NoVerdictsError, VerdictTable, verdicts_of
 from eventsched.questions.visibility import Visibility
+from eventsched.questions.visible_evidence import visible_evidence
 
 MOST_READ = 5_000
 """Records between two attempts that are looked at, besides the pod's own."""
@@ -52,8 +53,9 @@ def attempt_difference(
     turned = sum(node.before != node.after for node in differing)
     end = min(len(differing), offset + limit)
     nodes = {node.node for node in differing if node.before != node.after}
-    begin = max(low + 1, high - MOST_READ)
-    last = list(islice(stream.log.read(begin), high - begin))
+    between = max(0, high - low - 1)
+    read = min(between, MOST_READ)
+    last = list(islice(stream.log.read(high - read), read))
     return AttemptDifference(
         stream=stream.name,
         before=before.decision,
@@ -64,7 +66,7 @@ def attempt_difference(
         differing=len(differing),
         nodes=differing[offset:end],
         next=end if end < len(differing) else None,
-        records=high - low - 1,
+        records=between,
         read=len(last),
         between=_between(stream, sees, before.decision, last, nodes),
     )
@@ -166,7 +168,7 @@ def _between(
     the nodes. These are the records up to the other decision, or the last of them."""
     if not stored:
         return []
-    evidence = stream.evidence()
+    evidence = visible_evidence(stream, sees)
     own = _own_lines(evidence, decision, stored[-1].position)
     elsewhere = _elsewhere(evidence, decision.uid, stored, nodes) if sees.is_whole else []
     return sorted([*own, *elsewhere], key=lambda line: line.position)[-MOST_LINES:]

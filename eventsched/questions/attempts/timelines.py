@@ -20,6 +20,7 @@ from eventsched.questions.attempts.attempt_answers import (
 )
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.questions.visible_evidence import visible_evidence
 
 LANES = ("queues", "attempts", "preemption", "reservation", "waits", "bind")
 _LEAVING_QUEUE = (PodDecided, records.PodSkipped, records.PodDeleted)
@@ -32,8 +33,7 @@ _WAITING = ("scheduled", "waiting")
 def pod_timeline(stream: LoggedStream, sees: Visibility, pod: str) -> Timeline:
     """The timeline of a pod (``namespace/name``, or a uid). Raises InputError, also NoPodError and
     NotVisibleError."""
-    explained = explain(stream.evidence(), pod)
-    sees.require(explained.pod.namespace, "pod")
+    explained = explain(visible_evidence(stream, sees), pod)
     return timeline(explained, stream.present)
 
 
