@@ -9,7 +9,6 @@ FROM eventsched.pods_now GROUP BY state ORDER BY pods DESC;"""
 
 
 def question(request: PageRequest) -> PageQuestion:
-    """The request for what happens now, or happened at a past position."""
-    place = request.place
-    cli = command("state" if place["at"] else "queue", **place)
-    return PageQuestion(call_of("/now", place), "" if place["at"] else _SQL, cli)
+    """The request for what happens now."""
+    stream = request.query.get("stream")
+    return PageQuestion(call_of("/now", stream=stream), _SQL, command("queue", stream=stream))

@@ -11,11 +11,6 @@ class PageRequest(NamedTuple):
     path: Mapping[str, str]
     query: Mapping[str, str]
 
-    @property
-    def place(self) -> dict[str, str | None]:
-        """The parameters that every page has: the stream, and the position that it shows."""
-        return {"stream": self.query.get("stream"), "at": self.query.get("at")}
-
 
 class PageQuestion(NamedTuple):
     """A question to the log. ``call`` is a path and query below /api/v1; ``sql`` and ``cli`` answer
@@ -26,13 +21,11 @@ class PageQuestion(NamedTuple):
     cli: str = ""
 
 
-def command(*words: str | None, stream: str | None = None, at: str | None = None) -> str:
-    """A command line of eventsched, quoted for a shell; words that are None are left out."""
-    given = ["eventsched", *(word for word in words if word)]
+def command(*words: str, stream: str | None = None) -> str:
+    """A command line of eventsched, quoted for a shell."""
+    given = ["eventsched", *words]
     if stream:
         given += ["--stream", stream]
-    if at:
-        given += ["--at", at]
     return shlex.join(given)
 
 

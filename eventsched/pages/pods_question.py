@@ -12,7 +12,7 @@ _ORDERS = {
     "position": "seq", "since": "since", "waiting": "waiting_since",
     "-position": "seq DESC", "-since": "since DESC", "-waiting": "waiting_since DESC",
 }  # fmt: skip
-_OWN = ("show", "at", "stream")
+_OWN = ("show", "stream")
 """Parameters of the page that the API does not take, or that come first."""
 
 

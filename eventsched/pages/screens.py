@@ -12,33 +12,29 @@ from eventsched.pages.page_question import PageQuestion, PageRequest
 class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
-    ``further`` makes requests for what the page shows besides, by name, from its answer.
-    ``has_time``: it can show a past position (parameter ``at``). ``is_final``: its answer stays as
-    it is, so that the page need not ask again."""
+    ``further`` makes requests for what the page shows besides, by name, from its answer."""
 
     name: str
     title: str
     path: str
     question: Callable[[PageRequest], PageQuestion]
-    has_time: bool = True
     in_navigation: bool = True
     further: Callable[[PageRequest, Any], dict[str, str]] | None = None
-    is_final: bool = False
 
 
 SCREENS = (
-    Screen("now", "Now", "/", now_question.question, has_time=False),
-    Screen("pods", "Pods", "/pods", pods_question.question, has_time=False),
+    Screen("now", "Now", "/", now_question.question),
+    Screen("pods", "Pods", "/pods", pods_question.question),
     Screen(
         "story", "Story", "/pods/{namespace}/{name}/story", pods_question.story,
-        has_time=False, in_navigation=False,
+        in_navigation=False,
     ),
     Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
-        has_time=False, in_navigation=False, further=pod_question.further,
+        in_navigation=False, further=pod_question.further,
     ),
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,
-        has_time=False, in_navigation=False, further=decision_question.further, is_final=True,
+        in_navigation=False, further=decision_question.further,
     ),
 )  # fmt: skip

@@ -84,7 +84,6 @@ class _Pages:
         known = streams.document["streams"] if streams.status == HTTPStatus.OK else []
         fine = answer.status == HTTPStatus.OK
         template = self._templates.get_template(f"{screen.name}.html" if fine else "problem.html")
-        chosen = _stream(known, asked.query.get("stream"))
         html = template.render(
             **self._frame(request, screen, asked),
             question=question,
@@ -96,8 +95,7 @@ class _Pages:
             ),
             problem=None if fine else problem_of(answer.status, answer.document),
             streams=known,
-            stream=None if chosen is None else chosen["name"],
-            head=0 if chosen is None else chosen["head"],
+            stream=_stream(known, asked.query.get("stream")),
         )
         # A frame without data is not an error: the script asks for a token and loads the page.
         locked = answer.status == HTTPStatus.UNAUTHORIZED
@@ -106,7 +104,7 @@ class _Pages:
 
     def _frame(self, request: Request, screen: Screen | None, asked: PageRequest) -> dict[str, Any]:
         """What every page needs for its frame."""
-        kept = {name: asked.query[name] for name in ("stream", "at") if name in asked.query}
+        kept = {"stream": asked.query.get("stream")}
 
         def link(path: str, **values: Any) -> str:
             given = {name: str(value) for name, value in values.items() if value is not None}
@@ -124,7 +122,6 @@ class _Pages:
             "screens": [each for each in SCREENS if each.in_navigation],
             "path": asked.path,
             "query": asked.query,
-            "at": asked.query.get("at"),
             "link": link,
             "here": here,
             "page_path": request.url.path,
@@ -148,7 +145,6 @@ class _Pages:
         html = self._templates.get_template("problem.html").render(
             **self._frame(request, None, PageRequest({}, {})),
             question=None, answer=None, data="null", problem=problem, streams=[], stream=None,
-            head=0,
         )  # fmt: skip
         return _response(request, html, status, {**(error.headers or {}), **_PAGES})
 
@@ -186,11 +182,12 @@ def _in_words(answer: ApiAnswer) -> str:
     return "; ".join(filter(None, words))
 
 
-def _stream(streams: list[Mapping[str, Any]], name: str | None) -> Mapping[str, Any] | None:
-    """The stream that is shown, with its head: the named one, or the only one."""
+def _stream(streams: list[Mapping[str, Any]], name: str | None) -> str | None:
+    """The name of the stream that is shown: the named one, or the only one."""
+    names = [each["name"] for each in streams]
     if name is None:
-        return streams[0] if len(streams) == 1 else None
-    return next((each for each in streams if each["name"] == name), None)
+        return names[0] if len(names) == 1 else None
+    return name if name in names else None
 
 
 def _response(request: Request, html: str, status: int, headers: Mapping[str, str]) -> Response:

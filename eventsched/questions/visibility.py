@@ -1,6 +1,5 @@
-"""What the one who asks may see: every namespace, or some. Today's gates let everybody see all
-of them
-(OpenGate, StaticTokens)."""
+"""What the one who asks may see: every namespace, or some. Today the gates let everybody see all
+of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -41,6 +41,7 @@ def test_the_tables_without_a_script(watched: Watched, url: str) -> None:
         ).to_be_visible()
         chosen = page.get_by_role("row", name=f"{decision['node']} feasible, rank 1")
         expect(chosen).to_contain_text(str(decision["score"]))
+        expect(page.locator("body")).to_have_attribute("data-live", "false")
 
 
 def test_a_cell_by_keyboard_and_its_numbers(watched: Watched, url: str) -> None:

@@ -55,8 +55,10 @@ def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
             expect(row).to_contain_text(node["after"] or "not there")
         shown = page.locator('section[aria-labelledby="changes"] .history li')
         expect(shown).to_have_count(len(found["between"]))
+        expect(page.locator("body")).to_have_attribute("data-live", "false")
         page.get_by_role("link", name="close").click()
         expect(page.get_by_role("heading", name="What changed")).to_have_count(0)
+        expect(page.locator("body")).to_have_attribute("data-live", "true")
 
 
 def test_a_difference_of_nonsense_is_one_line(watched: Watched, url: str) -> None:

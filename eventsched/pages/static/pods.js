@@ -1,6 +1,7 @@
 // The page Pods: a table that has only the rows in sight and some pages of rows around them, and the
 // story of one pod beside it. All that is chosen is in the URL.
 
+import { element } from "./elements.js";
 import { fetchApi, fetchPage, go, notice, onAnswer } from "./shell.js";
 
 const ROW = 29; // px, as in pages.css
@@ -81,56 +82,34 @@ function age(seconds) {
   return `${Math.floor(whole / 86400)}d ${two(Math.floor((whole % 86400) / 3600))}h`;
 }
 
-function element(name, text = "", className = "") {
-  const made = document.createElement(name);
-  made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
-
 function rowOf(pod, number) {
-  const row = element("tr");
-  row.setAttribute("aria-rowindex", String(number + 2));
   if (!pod) {
-    const cell = element("td", "…", "quiet");
-    cell.colSpan = 8;
-    row.append(cell);
-    return row;
+    const waiting = element("td", { class: "quiet", colspan: 8 }, "…");
+    return element("tr", { "aria-rowindex": number + 2 }, waiting);
   }
   const name = `${pod.namespace}/${pod.name}`;
-  const link = element("a", name);
   const url = new URL(location.href);
   url.searchParams.set("show", name);
-  link.href = url;
-  link.dataset.show = name;
-  const head = element("th");
-  head.scope = "row";
-  head.append(link);
-  const state = element("td");
-  state.append(element("span", "", `state ${pod.state}`), pod.state);
-  row.append(
-    head,
-    element("td", pod.owner_name ?? ""),
-    state,
-    element("td", age(pod.wait_seconds)),
-    element("td", String(pod.attempts), "number"),
-    element("td", pod.plugin ?? ""),
-    element("td", pod.reason ?? ""),
-    element("td", pod.node ?? ""),
+  const row = element(
+    "tr",
+    { "aria-rowindex": number + 2, "aria-current": name === shown ? "true" : null },
+    element("th", { scope: "row" }, element("a", { href: url, "data-show": name }, name)),
+    element("td", {}, pod.owner_name ?? ""),
+    element("td", {}, element("span", { class: `state ${pod.state}` }), pod.state),
+    element("td", {}, age(pod.wait_seconds)),
+    element("td", { class: "number" }, pod.attempts),
+    element("td", {}, pod.plugin ?? ""),
+    element("td", {}, pod.reason ?? ""),
+    element("td", {}, pod.node ?? ""),
   );
   for (const cell of row.cells) cell.title = cell.textContent;
-  if (name === shown) row.setAttribute("aria-current", "true");
   return row;
 }
 
 function spacer(rows) {
-  const row = element("tr", "", "spacer");
-  row.setAttribute("aria-hidden", "true");
-  const cell = element("td");
-  cell.colSpan = 8;
-  cell.style.height = `${rows * ROW}px`;
-  row.append(cell);
-  return row;
+  const cell = element("td", { colspan: 8 });
+  cell.style.height = `${rows * ROW}px`; // the policy of the page forbids attributes with styles
+  return element("tr", { class: "spacer", "aria-hidden": "true" }, cell);
 }
 
 function draw() {
@@ -167,7 +146,7 @@ function draw() {
 
 function callOfUrl() {
   const query = new URL(location.href).searchParams;
-  for (const name of ["show", "at", "cursor", "limit"]) query.delete(name);
+  for (const name of ["show", "cursor", "limit"]) query.delete(name);
   for (const [name, value] of [...query]) if (!value) query.delete(name);
   const text = query.toString();
   return `/pods${text ? `?${text}` : ""}`;
@@ -186,8 +165,7 @@ async function showStory(name) {
   const path = [name.slice(0, cut), name.slice(cut + 1)].map(encodeURIComponent).join("/");
   const stream = new URL(location.href).searchParams.get("stream");
   const url = `/pods/${path}/story${stream ? `?stream=${encodeURIComponent(stream)}` : ""}`;
-  const close = element("button", "Close", "close");
-  close.type = "button";
+  const close = element("button", { type: "button", class: "close" }, "Close");
   close.addEventListener("click", () => choose(""));
   try {
     const { page } = await fetchPage(url);
@@ -196,7 +174,7 @@ async function showStory(name) {
     panel.replaceChildren(close, document.importNode(story, true));
     for (const id of panel.querySelectorAll("[id]")) id.removeAttribute("id");
   } catch {
-    panel.replaceChildren(close, element("p", "The server does not answer."));
+    panel.replaceChildren(close, element("p", {}, "The server does not answer."));
   }
 }
 

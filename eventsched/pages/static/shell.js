@@ -1,4 +1,4 @@
-// What every page has: colours, token, time slider, and the way to load another answer into the page.
+// What every page has: colours, token, and the way to load another answer into the page.
 // Modules of single pages use: onAnswer, go, refresh, fetchApi, fetchPage, notice.
 
 const TOKEN = "eventsched-token";
@@ -106,24 +106,13 @@ function show(page, isWhole) {
     loadMissing(page);
     document.title = page.title;
     document.querySelector("main").replaceWith(document.importNode(page.querySelector("main"), true));
-    for (const selector of ["form.time", ".top"]) {
-      const [old, fresh] = [document.querySelector(selector), page.querySelector(selector)];
-      if (old && fresh) old.replaceWith(document.importNode(fresh, true));
-      else if (fresh) document.querySelector(".top").after(document.importNode(fresh, true));
-      else old?.remove();
-    }
+    document.querySelector(".top").replaceWith(document.importNode(page.querySelector(".top"), true));
     document.body.dataset.live = page.body.dataset.live;
     prepare();
   } else {
     for (const part of document.querySelectorAll("[data-part]")) {
       const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
       if (fresh) replacePart(part, fresh);
-    }
-    const [slider, newest] = [document.getElementById("slider"), page.getElementById("slider")];
-    if (slider && newest && slider !== document.activeElement) {
-      const follows = slider.value === slider.max;
-      slider.max = newest.max;
-      if (follows) slider.value = newest.value;
     }
   }
   document.getElementById("answer").textContent = page.getElementById("answer").textContent;
@@ -189,7 +178,7 @@ export function notice(text) {
   place.hidden = !text;
 }
 
-// --- token, colours, time ---------------------------------------------------------------------
+// --- token, colours ---------------------------------------------------------------------------
 
 function askForToken(isRefused) {
   const button = document.getElementById("token-button");
@@ -236,25 +225,8 @@ function prepareTheme() {
   label();
 }
 
-function prepareTime() {
-  const form = document.getElementById("time");
-  const slider = document.getElementById("slider");
-  if (!form) return;
-  slider.hidden = false;
-  const field = form.elements.at;
-  slider.addEventListener("input", () => {
-    field.value = slider.value === slider.max ? "" : slider.value;
-  });
-  slider.addEventListener("change", () => go({ at: field.value, cursor: null }));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    go({ at: field.value.trim(), cursor: null });
-  });
-}
-
 function prepare() {
   prepareTheme();
-  prepareTime();
   const button = document.getElementById("token-button");
   button.hidden = !stored(sessionStorage, TOKEN);
   button.addEventListener("click", () => askForToken(false));

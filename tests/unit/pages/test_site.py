@@ -82,7 +82,7 @@ def client(api: GivenApi) -> Pages:
     return Pages(api)
 
 
-def test_a_page_is_one_request_to_the_api() -> None:
+def test_a_page_is_made_from_the_answers_of_the_api() -> None:
     api = GivenApi()
     headers = {"Authorization": "Bearer x", "Cookie": "a=b", "If-None-Match": '"x"'}
     answer = client(api).get("/pods?state=bound&show=a/b&name=", headers=headers)
@@ -136,8 +136,11 @@ def test_problems_have_pages() -> None:
     assert answer.status_code == 400
     assert "<strong>sort:</strong> is unknown" in answer.text
     assert "take another one" in answer.text
+    assert 'data-live="true"' in answer.text
     pages = client(GivenApi())
-    assert pages.get("/nothing").status_code == 404
+    missing = pages.get("/nothing")
+    assert missing.status_code == 404
+    assert 'data-live="false"' in missing.text
     assert pages.get("/pods?name=" + 9000 * "x").status_code == 414
     assert pages.get("/pods", method="POST").status_code == 405
 
