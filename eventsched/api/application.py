@@ -4,7 +4,6 @@ ETag."""
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventsched.api.arrow import ARROW_TYPE
 from eventsched.api.event_streams import EVENTS_TYPE, EventStream, decision_events
-from eventsched.api.following import AT_ONCE, MOST_LISTENERS, HeadWatch, Places
+from eventsched.api.following import AT_ONCE, MOST_LISTENERS, HeadWatch, Places, TooManyError
 from eventsched.api.openapi import openapi_document
 from eventsched.api.operations import (
     EVENTS,
@@ -35,6 +34,8 @@ from eventsched.api.problems import problem_response, response_to
 from eventsched.api.workers import BusyError, Workers
 from eventsched.questions.answer_shapes import Decisions
 from eventsched.questions.visibility import EVERYTHING, Visibility
+from eventsched.web.http.entity_tags import entity_tag, names_tag
+from eventsched.web.http.https_server import is_loopback
 from eventsched.web.http.response_headers import with_headers
 
 ROOT = "/api/v1"
@@ -73,9 +74,9 @@ class Gate(Protocol):
 
 
 class OpenGate:
-    """Every client sees everything. Without ``local_only`` for a port that only this machine
-    reaches: then the request has to name this machine, so that a page of the web whose name is
-    made to point here cannot read answers."""
+    """Every client sees everything. ``local_only`` is for a port that only this machine reaches:
+    there the request has to name this machine, so that a page of the web whose name is made to
+    point here cannot read answers."""
 
     def __init__(self, *, local_only: bool) -> None:
         self._local_only = local_only
@@ -83,7 +84,7 @@ class OpenGate:
     async def visibility(self, request: Request) -> Visibility:
         """See Gate."""
         host = (request.url.hostname or "").lower()
-        if self._local_only and host not in ("localhost", "127.0.0.1", "::1"):
+        if self._local_only and not is_loopback(host):
             detail = f"the Host of the request is {host!r}, not this machine's own address"
             raise RefusedError(HTTPStatus.FORBIDDEN, detail)
         return EVERYTHING
@@ -114,10 +115,11 @@ class _Api:
                     operation.parameters, request.path_params, request.query_params.multi_items()
                 )
                 asked = Asked(self._desk, values, sees)
+                if operation.slow or operation is EVENTS:
+                    _refuse_foreign(request)
                 if operation is EVENTS:
                     return await self._events(asked, request)
                 if operation.method == "POST":
-                    _refuse_foreign(request)
                     with self._bodies.taken():
                         asked = asked._replace(body=await request.body())
                 return await self._answer(operation, asked, request)
@@ -144,7 +146,7 @@ class _Api:
         if operation.method == "POST":
             return Response(body, headers=_UNKEPT, media_type="application/json")
         headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization, Accept"}
-        if _matches(request.headers.get("if-none-match"), tag):
+        if names_tag(request.headers.get("if-none-match"), tag):
             return Response(None, HTTPStatus.NOT_MODIFIED, headers)
         kind = ARROW_TYPE if as_arrow else "application/json"
         return Response(body, HTTPStatus.OK, headers, media_type=kind)
@@ -222,7 +224,7 @@ def _encoded(operation: Operation, asked: Asked, as_arrow: bool) -> tuple[bytes,
         body = operation.arrow(asked)
     else:
         body = msgspec.json.encode(operation.make(asked))
-    return body, f'"{blake2b(body, digest_size=16).hexdigest()}"'
+    return body, entity_tag(body)
 
 
 async def _while_connected(answer: Coroutine[Any, Any, _T], request: Request) -> _T:
@@ -251,7 +253,7 @@ async def _disconnect(request: Request) -> None:
 
 def _refuse_foreign(request: Request) -> None:
     """Raises RefusedError for what a page of another site has a browser send: it could not read the
-    answer, but it would keep a thread busy."""
+    answer, but it would keep a thread busy, or a place of a stream of events."""
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         raise RefusedError(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
 
@@ -263,14 +265,6 @@ def _wants_arrow(request: Request) -> bool:
         if kind.lower() == ARROW_TYPE:
             return not any(word in ("q=0", "q=0.0") for word in parameters)
     return False
-
-
-def _matches(header: str | None, tag: str) -> bool:
-    """Whether If-None-Match names the tag (RFC 9110, 13.1.2: compared as weak ones)."""
-    if header is None:
-        return False
-    named = [part.strip().removeprefix("W/") for part in header.split(",")]
-    return tag in named or "*" in named
 
 
 def refusal(refused: RefusedError) -> Response:
@@ -286,6 +280,13 @@ async def _http_problem(request: Request, error: Exception) -> Response:
     detail = f"{request.method} {request.url.path}: {status.description.lower()}"
     remedy = f"see {OPENAPI}"
     return problem_response(status, detail, remedy=remedy, headers=error.headers)
+
+
+async def _too_many(request: Request, error: Exception) -> Response:
+    """The response for a stream of events whose place was taken while its first page was made."""
+    response = response_to(error)
+    assert response is not None
+    return response
 
 
 class Application:
@@ -327,7 +328,7 @@ def application(desk: Desk, gate: Gate) -> Application:
     ]
     starlette = Starlette(
         routes=[*routes, Route(OPENAPI, openapi, methods=["GET"])],
-        exception_handlers={HTTPException: _http_problem},
+        exception_handlers={HTTPException: _http_problem, TooManyError: _too_many},
         max_body_size=_MOST_BODY,
     )
     starlette.router.redirect_slashes = False

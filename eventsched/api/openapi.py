@@ -19,7 +19,7 @@ _FAILURES = {
     "401": "The bearer token is missing or unknown",
     "403": "The client may not see this",
     "404": "There is no such path or pod",
-    "405": "The API is only read",
+    "405": "The path does not take this method: all take GET, only /try takes POST",
     "413": "The request is too large",
     "500": "The answer could not be made",
     "503": "The log cannot be read now, or too many requests are under way",

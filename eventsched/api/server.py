@@ -1,7 +1,6 @@
 """Serves the API and the pages until a signal comes: what ``eventsched serve`` runs."""
 
 import asyncio
-import ipaddress
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from eventsched.api.static_tokens import StaticTokens
 from eventsched.domain.errors import InputError
 from eventsched.pages.site import site
 from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
-from eventsched.web.http.https_server import Place, serving_at
+from eventsched.web.http.https_server import Place, is_loopback, serving_at
 
 logger = structlog.stdlib.get_logger(__name__)
 
@@ -35,14 +34,6 @@ class ApiOptions:
     plain: bool = False
     tokens_file: Path | None = None
     no_tokens: bool = False
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"
 
 
 def gate_of(options: ApiOptions) -> Gate:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
@@ -86,7 +87,10 @@ def run(options: argparse.Namespace) -> int:
 def _announce(url: str) -> None:
     print(f"serving {url}", flush=True)
     print(f"pages: {url.removesuffix('/api/v1')}/", flush=True)
-    if url.startswith("http://") and "//127.0.0.1" not in url and "//[::1]" not in url:
+    from eventsched.web.http.https_server import is_loopback
+
+    place = urlsplit(url)
+    if place.scheme == "http" and not is_loopback(place.hostname or ""):
         print("warning: tokens and answers are not encrypted", file=sys.stderr)
 
 

@@ -1,7 +1,6 @@
 """Serves the pages and, below /api, the API that they are made from."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from eventsched.pages.assets import Assets
 from eventsched.pages.page_question import PageQuestion, PageRequest
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
+from eventsched.web.http.entity_tags import entity_tag, names_tag
 from eventsched.web.http.response_headers import with_headers
 
 _POLICY = "; ".join(
@@ -133,7 +133,7 @@ class _Pages:
         if asset is None or f"/assets/{request.path_params['version']}" != self._assets.folder:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         headers = {"ETag": asset.tag, "Cache-Control": _FOREVER}
-        if request.headers.get("if-none-match") == asset.tag:
+        if names_tag(request.headers.get("if-none-match"), asset.tag):
             return Response(None, HTTPStatus.NOT_MODIFIED, headers)
         return Response(asset.content, HTTPStatus.OK, headers, media_type=asset.media_type)
 
@@ -192,8 +192,8 @@ def _stream(streams: list[Mapping[str, Any]], name: str | None) -> str | None:
 
 def _response(request: Request, html: str, status: int, headers: Mapping[str, str]) -> Response:
     body = html.encode()
-    tag = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+    tag = entity_tag(body)
     tagged = {**headers, "ETag": tag}
-    if status == HTTPStatus.OK and request.headers.get("if-none-match") == tag:
+    if status == HTTPStatus.OK and names_tag(request.headers.get("if-none-match"), tag):
         return Response(None, HTTPStatus.NOT_MODIFIED, tagged)
     return Response(body, status, tagged, media_type="text/html; charset=utf-8")

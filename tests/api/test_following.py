@@ -212,6 +212,27 @@ def test_streams_of_events_have_places(growing: Growing, monkeypatch: pytest.Mon
     asyncio.run(asyncio.wait_for(heard(), 60))
 
 
+def test_two_streams_of_events_race_for_one_place(
+    growing: Growing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find it free while their first page is made; the later one is refused."""
+    monkeypatch.setattr("eventsched.api.application.MOST_LISTENERS", 1)
+    app = application(growing.desk, OpenGate(local_only=True))
+    client, path = Client(app), f"{ROOT}/events?after=0"
+
+    async def raced() -> None:
+        both = [asyncio.ensure_future(client.ask_async(path)) for _ in range(2)]
+        done, [listening] = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        [refused] = [await each for each in done]
+        assert (refused.status, refused.headers["retry-after"]) == (503, "2")
+        assert refused.json["detail"] == "too many requests are under way"
+        assert refused.headers["x-content-type-options"] == "nosniff"
+        app.end()
+        assert (await listening).status == 200
+
+    asyncio.run(asyncio.wait_for(raced(), 60))
+
+
 def test_a_long_poll_whose_client_leaves_waits_no_longer(growing: Growing) -> None:
     head = growing.client.get("/decisions")["head"]
 

@@ -15,6 +15,7 @@ from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
 from tests.builders import make_node, make_pod
+from tests.databases import ROOT as FILES
 from tests.postgres.histories import ODD, TIGHT, World
 from tests.waiting import until
 
@@ -114,7 +115,9 @@ def test_another_host(client: Client) -> None:
         refused = client.ask(path, host="evil.example:8787")
         assert refused.status == 403
     assert client.ask(f"{ROOT}/streams", host="localhost:8787").status == 200
-    assert client.ask(f"{ROOT}/streams", host="[::1]:8787").status == 200
+    for host in ("[::1]:8787", "127.0.0.2:8787"):
+        assert client.ask(f"{ROOT}/streams", host=host).status == 200
+    assert client.ask(f"{ROOT}/streams", host="127.0.0.2.evil.example").status == 403
 
 
 def test_headers(client: Client) -> None:
@@ -134,6 +137,13 @@ def test_the_document_has_every_operation(client: Client) -> None:
         parameters = operation["parameters"]
         in_path = {f"{{{each['name']}}}" for each in parameters if each["in"] == "path"}
         assert in_path == {word for word in path.split("/") if word[:1] == "{"}
+
+
+def test_the_schema_of_explain_is_the_documented_one() -> None:
+    """The package has a copy of it."""
+    copies = (FILES / "eventsched/api/explain.schema.json", FILES / "docs/explain.schema.json")
+    first, second = (path.read_text(encoding="utf-8") for path in copies)
+    assert first == second
 
 
 def test_an_unreachable_database() -> None:

@@ -127,6 +127,19 @@ def test_pods_from_a_page_of_another_site(client: Client, site: str, status: int
     assert client.ask(path, "POST", body, sec_fetch_site=site).status == status
 
 
+@pytest.mark.parametrize(
+    "path", ["/state", "/queue?at=700", "/diff?from=1&to=2", "/pods/a/b/why-not?node=n", "/events"]
+)
+def test_slow_answers_for_a_page_of_another_site(client: Client, path: str) -> None:
+    """They are refused before any work; quick answers are made, and the page cannot read them."""
+    place = f"{ROOT}{path}{'&' if '?' in path else '?'}stream={TIGHT}"
+    refused = client.ask(place, sec_fetch_site="cross-site")
+    assert (refused.status, refused.json["detail"]) == (
+        403, "the request comes from a page of another site"
+    )  # fmt: skip
+    assert client.ask(f"{ROOT}/streams", sec_fetch_site="cross-site").status == 200
+
+
 def test_an_answer_to_a_body_is_not_kept(client: Client) -> None:
     """Neither an ETag nor 304: the answer is about the body."""
     body = PODS.format(replicas=1, cpu="100m").encode()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.cli.serve import _announce
 from tests.databases import ROOT
 from tests.postgres.histories import ODD, TIGHT
 from tests.waiting import next_line
@@ -57,6 +58,19 @@ def test_it_answers_until_it_is_stopped(logs: str) -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             got(f"{url}/decisions")
         assert json.load(refused.value)["where"] == "stream"
+
+
+@pytest.mark.parametrize(("url", "warned"), [
+    ("http://127.0.0.1:1/api/v1", False), ("http://127.0.0.2:1/api/v1", False),
+    ("http://[::1]:1/api/v1", False), ("https://0.0.0.0:1/api/v1", False),
+    ("http://0.0.0.0:1/api/v1", True), ("http://127.0.0.1.example:1/api/v1", True),
+])  # fmt: skip
+def test_a_warning_of_plain_http(
+    url: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _announce(url)
+    said = "warning: tokens and answers are not encrypted\n" if warned else ""
+    assert capsys.readouterr() == (f"serving {url}\npages: {url.removesuffix('/api/v1')}/\n", said)
 
 
 def test_it_stops_while_clients_wait(logs: str) -> None:

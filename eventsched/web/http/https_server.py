@@ -6,6 +6,7 @@ scheduler's event loop. They neither handle signals nor end the process.
 
 import asyncio
 import errno
+import ipaddress
 import os
 import socket
 import ssl
@@ -64,6 +65,14 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Installs no handlers: the scheduler handles the signals."""
         yield
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
 
 
 def require_free(options: Options) -> None:
