@@ -11,8 +11,7 @@ from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.workloads import find_workload, parse_target
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility
-from eventsched.questions.visible_evidence import visible_evidence
+from eventsched.questions.visibility import Visibility, visible_evidence
 
 
 def pod_explanation(

@@ -26,8 +26,7 @@ from eventsched.history.past_state.state_document import (
 )
 from eventsched.questions.answer_shapes import NodesFilled, ResourceTotal
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility
-from eventsched.questions.visible_evidence import HIDDEN
+from eventsched.questions.visibility import HIDDEN, Visibility
 from eventsched.runtime.queries.state_at import FoldedState, is_opening, state_at
 
 MOST_KEPT = 4

@@ -22,8 +22,7 @@ from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.plugins import IN_TREE
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
-from eventsched.questions.visibility import Visibility
-from eventsched.questions.visible_evidence import HIDDEN
+from eventsched.questions.visibility import HIDDEN, Visibility
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.scheduling.config import configuration
@@ -328,7 +327,7 @@ def test_events_of_one_namespace(world: World) -> None:
 
 
 def test_pods_that_evict_others_and_are_evicted(desk: Desk) -> None:
-    """The stories are whole but for the names of the others."""
+    """The stories are whole except for the names of the others."""
     world = World(desk, SHARED)
     stories = [json.dumps(world.seen(f"/pods/{OWN}/{n}/explain")) for n in world.own_pods.values()]
     assert any(f"has to leave n0 for {HIDDEN}" in story for story in stories)

@@ -50,7 +50,7 @@ class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineLane(msgspec.Struct, frozen=True, kw_only=True):
-    """The bars of one kind: queues, attempts, waits, reservation, preemption, bind or node."""
+    """The bars of one kind: queues, attempts, preemption, reservation, waits or bind."""
 
     name: str
     bars: list[TimelineBar]
@@ -65,9 +65,9 @@ class StoryLineAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod's way from its arrival (``begin``, µs) to ``end``: the log's end for a pod that waits,
-    a little after the last of its records for others. ``headline``: where it stands, and the next
-    step, in a sentence each; ``story``: how it came to be there."""
+    """A pod's way from its arrival (``begin``, µs) to ``end``: a little after the present for a
+    pod that waits, and after the last of its records for others. ``headline``: where it stands,
+    and the next step, in a sentence each; ``story``: how it came to be there."""
 
     stream: str
     namespace: str

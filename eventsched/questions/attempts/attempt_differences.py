@@ -25,8 +25,7 @@ from eventsched.questions.attempts.attempt_answers import (
 from eventsched.questions.decisions import detail_of, stored_decision
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.verdict_pages import NoVerdictsError, VerdictTable, verdicts_of
-from eventsched.questions.visibility import Visibility
-from eventsched.questions.visible_evidence import visible_evidence
+from eventsched.questions.visibility import Visibility, visible_evidence
 
 MOST_READ = 5_000
 """Records between two attempts that are looked at, besides the pod's own."""

@@ -19,8 +19,7 @@ from eventsched.questions.attempts.attempt_answers import (
     TimelineLane,
 )
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility
-from eventsched.questions.visible_evidence import visible_evidence
+from eventsched.questions.visibility import Visibility, visible_evidence
 
 LANES = ("queues", "attempts", "preemption", "reservation", "waits", "bind")
 _LEAVING_QUEUE = (PodDecided, records.PodSkipped, records.PodDeleted)
