@@ -112,6 +112,32 @@ def test_a_page_looks_at_a_bounded_number(
     assert [each["position"] for page in pages for each in page] == failed
 
 
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_pages_of_one_pod_look_at_its_attempts(
+    client: Client, monkeypatch: pytest.MonkeyPatch, order: str
+) -> None:
+    """Those of other pods do not count, also with a filter that none of its attempts passes."""
+    every = [e for p in client.pages(f"/decisions?stream={TIGHT}", "decisions") for e in p]
+    attempts: dict[str, list[dict[str, Any]]] = {}
+    for each in every:
+        attempts.setdefault(each["pod"], []).append(each)
+    name, own = max(attempts.items(), key=lambda item: len(item[1]))
+    assert len(own) >= 3
+    monkeypatch.setattr(decisions, "LOOKED_AT", 2)
+    first = "&after=0" if order == "after" else ""
+    in_order = own[::-1] if order == "after" else own
+    failed = [each for each in in_order if each["plugin"] is not None]
+    for words, wanted in (
+        ("", in_order),
+        (f"plugin={failed[0]['plugin']}&outcome=unschedulable", failed),
+        ("plugin=NodeName", []),
+    ):
+        path = f"/decisions?stream={TIGHT}&pod={name}&{words}{first}"
+        pages = list(client.pages(path, "decisions", order))
+        assert len(pages) in (len(own) // 2, len(own) // 2 + 1)
+        assert [each for page in pages for each in page] == wanted
+
+
 @pytest.mark.parametrize("stream", STREAMS)
 def test_one_decision(client: Client, logs: str, stream: str) -> None:
     refused = refusals(logs, stream)
