@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import is_virtual
@@ -77,6 +77,9 @@ class DatabaseStreams:
         self._address = address
         self._for_rows = _engine(address, _STATEMENT_SECONDS)
         self._for_records = _engine(address, 0)
+        self._is_closed = False
+        for engine in (self._for_rows, self._for_records):
+            event.listen(engine, "checkin", self._returned)
         self._open: dict[str, LoggedStream] = {}
 
     def open(self, name: str | None) -> LoggedStream:
@@ -104,9 +107,14 @@ class DatabaseStreams:
         )
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections, those in use as soon as they are returned."""
+        self._is_closed = True
         for engine in (self._for_rows, self._for_records):
             engine.dispose()
+
+    def _returned(self, _: object, record: ConnectionPoolEntry) -> None:
+        if self._is_closed:
+            record.close()
 
 
 def _engine(address: str, seconds: int) -> Engine:

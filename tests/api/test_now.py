@@ -158,6 +158,17 @@ def test_an_unreachable_database() -> None:
     assert b"secret" not in answered.body
 
 
+def test_connections_in_use_are_closed_when_they_are_returned(database: str) -> None:
+    """A thread may still read when the server ends."""
+    waiting_log(database)
+    streams = DatabaseStreams(database)
+    with streams.open(None).log.connection() as connection:
+        streams.close()
+        raw = connection.connection.dbapi_connection
+    assert isinstance(raw, psycopg.Connection)
+    assert raw.closed
+
+
 def test_a_database_that_was_restarted(database: str) -> None:
     """Connections that have ended are replaced, and the next question is answered."""
     waiting_log(database)
