@@ -37,15 +37,11 @@ def problem_response(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The response for an error."""
-    problem = ProblemDetails(
-        title=status.phrase, status=int(status), detail=detail, where=where, remedy=remedy
-    )
-    own = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(msgspec.json.encode(problem), status, own, media_type=PROBLEM_TYPE)
+    return _response(_details(status, detail, where, remedy), headers or {})
 
 
-def response_to(error: BaseException) -> Response | None:
-    """The response for an error that a client may cause or wait out; None for a bug."""
+def problem_of(error: BaseException) -> ProblemDetails | None:
+    """An error that a client may cause or wait out; None for a bug."""
     match error:
         case NotVisibleError():
             status = HTTPStatus.FORBIDDEN
@@ -55,18 +51,36 @@ def response_to(error: BaseException) -> Response | None:
             status = HTTPStatus.BAD_REQUEST
         case UnavailableError():
             # Not where the database is: that is nothing for clients.
-            detail = "the log cannot be read at the moment"
-            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=_later())
+            return _details(HTTPStatus.SERVICE_UNAVAILABLE, "the log cannot be read at the moment")
         case BusyError() | TooManyError() | PoolTimeoutError():
-            detail = "too many requests are under way"
-            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=_later())
+            return _details(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are under way")
         case CorruptLogError():
-            detail = f"the log is damaged: {error}"
-            return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, detail)
+            return _details(HTTPStatus.INTERNAL_SERVER_ERROR, f"the log is damaged: {error}")
         case _:
             return None
     assert isinstance(error, InputError)
-    return problem_response(status, error.problem, error.where, error.remedy)
+    return _details(status, error.problem, error.where, error.remedy)
+
+
+def response_to(error: BaseException) -> Response | None:
+    """The response for an error that a client may cause or wait out; None for a bug."""
+    problem = problem_of(error)
+    if problem is None:
+        return None
+    is_passing = problem.status == HTTPStatus.SERVICE_UNAVAILABLE
+    return _response(problem, _later() if is_passing else {})
+
+
+def _details(status: HTTPStatus, detail: str, where: str = "", remedy: str = "") -> ProblemDetails:
+    return ProblemDetails(
+        title=status.phrase, status=int(status), detail=detail, where=where, remedy=remedy
+    )
+
+
+def _response(problem: ProblemDetails, headers: Mapping[str, str]) -> Response:
+    own = {"Cache-Control": "no-store", **headers}
+    body = msgspec.json.encode(problem)
+    return Response(body, problem.status, own, media_type=PROBLEM_TYPE)
 
 
 def _later() -> dict[str, str]:

@@ -33,6 +33,7 @@ COMMANDS = {
     "log": "list, follow or export the records of a stream",
     "sticky": "list which nodes pods go back to, or have one forgotten",
     "serve": "answer questions about a log over HTTP",
+    "mcp": "answer an assistant's questions about a log",
     "sql": "ask a log by SQL, or open psql on it",
     "db": "the database: its address, its schema, the embedded server",
     "completion": "print a script that completes commands and options in a shell",

@@ -1,0 +1,49 @@
+"""``eventsched mcp``: tools for assistants over a log."""
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.domain.errors import InputError
+from eventsched.eventlog import database
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "mcp",
+        help="answer an assistant's questions about a log",
+        description="Serves tools for an assistant over standard input and output, by the Model "
+        "Context Protocol: queue, decisions, explain, why_not and try, over the log of a database. "
+        "Nothing is written. The assistant starts this command; "
+        "docs/how-to/let-an-assistant-ask.md shows its configuration.",
+    )
+    parser.add_argument(
+        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
+        help="a file with plugins that the stream was written with; may be repeated",
+    )  # fmt: skip
+    add_database_options(parser, stream=False)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serves until the input ends."""
+    try:
+        from eventsched.api.operations import Desk
+        from eventsched.assistants.stdio_server import serve_tools
+        from eventsched.questions.states import FoldedStates
+        from eventsched.questions.streams import DatabaseStreams
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            "this command",
+            f"needs the package {missing.name}",
+            "install it: pip install 'eventsched[mcp]'",
+        ) from missing
+    with (
+        database.reader_address(*database_of(options)) as address,
+        closing(DatabaseStreams(address)) as streams,
+    ):
+        streams.answer()
+        return serve_tools(Desk(streams, FoldedStates(), tuple(options.plugin)))

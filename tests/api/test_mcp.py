@@ -1,0 +1,239 @@
+"""``eventsched mcp``: the tools by the SDK's client over standard input and output of a process,
+compared with the answers of the HTTP API."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from mcp import Client as Assistant
+from mcp import StdioServerParameters, stdio_client
+from mcp_types import TextContent
+
+from eventsched.api.operations import Desk
+from eventsched.assistants.answers import MOST_CHARACTERS, answer_text
+from eventsched.assistants.tools import TOOLS, Tool
+from eventsched.cli.main import main
+from eventsched.domain.errors import InputError
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
+from tests.databases import ROOT
+from tests.postgres.histories import ODD, TIGHT
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: wanted, namespace: apps}
+spec: {containers: [{name: a, image: b, resources: {requests: {cpu: 100m}}}]}
+"""
+
+
+def asking(logs: str, errors: Path, ask: Callable[[Assistant], Coroutine[Any, Any, None]]) -> None:
+    """Lets an assistant ask a process. Nothing may be written to its standard error."""
+
+    async def connected() -> None:
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", "eventsched", "mcp", "--database", logs],
+            cwd=ROOT,
+        )  # fmt: skip
+        with errors.open("w") as log:
+            async with Assistant(stdio_client(server, errlog=log)) as assistant:
+                await ask(assistant)
+
+    asyncio.run(asyncio.wait_for(connected(), 120))
+    assert errors.read_text() == ""
+
+
+async def called(assistant: Assistant, tool: str, *, failed: bool = False, **values: Any) -> str:
+    result = await assistant.call_tool(tool, values)
+    [content] = result.content
+    assert isinstance(content, TextContent)
+    assert result.is_error == failed, content.text
+    assert len(content.text) <= MOST_CHARACTERS
+    return content.text
+
+
+def test_each_tool_answers_what_the_api_answers(client: Client, logs: str, tmp_path: Path) -> None:
+    """And cites the positions of the records."""
+    [failed] = client.get(f"/decisions?stream={ODD}&outcome=unschedulable&limit=1")["decisions"]
+    pod = {"namespace": failed["namespace"], "name": failed["pod"]}
+    path = f"/pods/{pod['namespace']}/{pod['name']}"
+    story = client.get(f"{path}/explain?stream={ODD}&uid={failed['uid']}")
+    [placed] = client.get(f"/decisions?stream={TIGHT}&outcome=scheduled&limit=1")["decisions"]
+    landed = {"namespace": placed["namespace"], "name": placed["pod"], "node": placed["node"]}
+    place = f"/pods/{landed['namespace']}/{landed['name']}/why-not"
+
+    head = client.get(f"/decisions?stream={ODD}")["head"]
+    at = placed["position"]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("decisions", {"stream": ODD, "limit": 3}),
+        ("explain", {"stream": ODD, "uid": failed["uid"], **pod}),
+        ("why_not", {"stream": TIGHT, **landed}),
+        ("queue", {"stream": TIGHT, "at": at}),
+        ("queue", {"stream": TIGHT}),
+        ("try", {"stream": TIGHT, "manifests": POD, "at": at}),
+    ]
+    documents = []
+
+    async def ask(assistant: Assistant) -> None:
+        for tool, values in calls:
+            documents.append(json.loads(await called(assistant, tool, **values)))
+
+    asking(logs, tmp_path / "errors", ask)
+    answers = [document["answer"] for document in documents]
+    decisions, explained, remedies, queue, waiting, tried = answers
+    now = client.get(f"/now?stream={TIGHT}&nodes=false")
+    assert answers[:4] == [
+        client.get(f"/decisions?stream={ODD}&limit=3"),
+        story,
+        client.get(f"{place}?stream={TIGHT}&node={landed['node']}"),
+        client.get(f"/queue?stream={TIGHT}&at={at}&limit=20"),
+    ]
+    assert (waiting["reasons"], waiting["states"]) == (now["reasons"], now["states"])
+    assert waiting["counts"] == client.get(f"/queue?stream={TIGHT}")["counts"]
+    assert tried == client.post(f"/try?stream={TIGHT}&at={at}", POD.encode())
+    assert [(each["stream"], each["before"], each["positions"]) for each in documents] == [
+        (ODD, head, [each["position"] for each in decisions["decisions"]]),
+        (ODD, head, documents[1]["positions"]),
+        (TIGHT, now["position"], [remedies["seq"]]),
+        (TIGHT, at, []),
+        (TIGHT, now["position"], []),
+        (TIGHT, tried["position"], []),
+    ]
+    cited = documents[1]["positions"]
+    assert cited == sorted(set(cited))
+    assert {each["seq"] for each in (*explained["moves"], *explained["attempts"])} <= set(cited)
+    assert failed["position"] in cited
+    assert queue["position"] == at
+    assert not any("left_out" in document for document in documents)
+
+
+def test_what_is_wrong_is_said_in_one_line(logs: str, tmp_path: Path) -> None:
+    async def ask(assistant: Assistant) -> None:
+        async def refused(tool: str, **values: Any) -> str:
+            return await called(assistant, tool, failed=True, **values)
+
+        assert await refused("explain", namespace="apps", name="nobody", stream=ODD) == (
+            "POD: there is no pod apps/nobody in stream odd; there are, among others: default/a, "
+            "default/b, default/c"
+        )
+        assert (await refused("decisions")).startswith("stream: the log holds 2 streams; name one")
+        assert await refused("decisions", limit=51) == (
+            "limit: 51 is out of range; give one from 1 to 50"
+        )
+        assert await refused("decisions", limit=["a"]) == (
+            "limit: is of type list; give a text or a number"
+        )
+        assert await refused("decisions", nod="n1") == (
+            "nod: is no parameter of this path; did you mean node?"
+        )
+        assert (
+            await refused("try", stream=TIGHT)
+            == "manifests: is missing; give the pods to try, as YAML"
+        )
+        assert (await refused("try", stream=TIGHT, manifests="{")).startswith("body: ")
+        assert await refused(
+            "explain", namespace="a", name="b", kind="job", attempt=1, stream=ODD
+        ) == ("attempt: is for a pod, not for a job; leave it out, or take kind pod")
+        assert await refused("delete") == (
+            "there is no tool 'delete'; there are: queue, decisions, explain, why_not, try"
+        )
+
+    asking(logs, tmp_path / "errors", ask)
+
+
+def test_the_tools_and_their_schemas(logs: str, tmp_path: Path) -> None:
+    async def ask(assistant: Assistant) -> None:
+        listed = (await assistant.list_tools()).tools
+        assert [tool.name for tool in listed] == ["queue", "decisions", "explain", "why_not", "try"]
+        for tool in listed:
+            Draft202012Validator.check_schema(tool.input_schema)
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint
+        schema = next(tool for tool in listed if tool.name == "why_not").input_schema
+        assert schema["required"] == ["namespace", "name", "node"]
+        assert assistant.instructions is not None
+        assert "cite" in assistant.instructions
+
+    asking(logs, tmp_path / "errors", ask)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_while_the_input_is_open(logs: str, number: int) -> None:
+    words = [sys.executable, "-m", "eventsched", "mcp", "--database", logs]
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write('{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == 1
+            process.send_signal(number)
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+
+
+def test_no_database(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp"]) == 2
+    assert "no database is named" in capsys.readouterr().err
+
+
+# --- bounded answers --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def desk(logs: str) -> Any:
+    streams = DatabaseStreams(logs)
+    yield Desk(streams, FoldedStates())
+    streams.close()
+
+
+def tool_with(make: Callable[[Any], Any], *names: str) -> Tool:
+    decisions = next(tool for tool in TOOLS if tool.name == "decisions")
+    parameters = tuple(each for each in decisions.parameters if each.name in ("stream", *names))
+    return decisions._replace(make=make, parameters=parameters, positions=lambda _: [])
+
+
+def test_a_page_that_is_too_long_is_made_shorter(desk: Desk) -> None:
+    """So its ``next`` is right."""
+    asked = []
+
+    def page(request: Any) -> Any:
+        limit = request.values["limit"]
+        asked.append(limit)
+        return {"pods": ["x" * 4_000] * limit, "next": limit}
+
+    text = answer_text(desk, tool_with(page, "limit"), {"stream": ODD, "limit": 50})
+    assert asked == [50, 25, 12, 6]
+    assert json.loads(text)["answer"]["next"] == 6
+
+
+def test_lists_of_a_long_answer_are_shortened(desk: Desk) -> None:
+    """The newest records are kept, the first of what is not a record, and a part of each text."""
+    records = [{"seq": number, "text": "x" * 40} for number in range(5_000)]
+    answer = {
+        "events": records,
+        "nodes": [f"n{number}" for number in range(2_000)],
+        "text": "y" * 2_000,
+    }
+    document = json.loads(answer_text(desk, tool_with(lambda _: answer), {"stream": ODD}))
+    assert document["left_out"] == {"events": 4_900, "nodes": 1_900, "text": 1_000}
+    assert document["answer"] == {
+        "events": records[-100:], "nodes": answer["nodes"][:100], "text": "y" * 1_000 + "…",
+    }  # fmt: skip
+
+
+def test_an_answer_that_stays_too_long_is_refused(desk: Desk) -> None:
+    answer = {f"name{number}": "x" * 100 for number in range(1_000)}
+    with pytest.raises(InputError, match="decisions: the answer has more than 40000 characters"):
+        answer_text(desk, tool_with(lambda _: answer), {"stream": ODD})
