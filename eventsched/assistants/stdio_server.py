@@ -17,7 +17,7 @@ from eventsched import __version__, signals
 from eventsched.api.operations import Desk
 from eventsched.api.problems import problem_of
 from eventsched.api.workers import Workers
-from eventsched.assistants.answers import answer_text
+from eventsched.assistants.bounded_answers import answer_text
 from eventsched.assistants.tools import TOOLS
 
 _THREADS, _MOST = 2, 8

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
 from mcp_types import TextContent
 
 from eventsched.api.operations import Desk
-from eventsched.assistants.answers import MOST_CHARACTERS, answer_text
+from eventsched.assistants.bounded_answers import MOST_CHARACTERS, answer_text
 from eventsched.assistants.tools import TOOLS, Tool
 from eventsched.cli.main import main
 from eventsched.domain.errors import InputError
@@ -149,22 +148,6 @@ def test_what_is_wrong_is_said_in_one_line(logs: str, tmp_path: Path) -> None:
     asking(logs, tmp_path / "errors", ask)
 
 
-def test_the_tools_and_their_schemas(logs: str, tmp_path: Path) -> None:
-    async def ask(assistant: Assistant) -> None:
-        listed = (await assistant.list_tools()).tools
-        assert [tool.name for tool in listed] == ["queue", "decisions", "explain", "why_not", "try"]
-        for tool in listed:
-            Draft202012Validator.check_schema(tool.input_schema)
-            assert tool.annotations is not None
-            assert tool.annotations.read_only_hint
-        schema = next(tool for tool in listed if tool.name == "why_not").input_schema
-        assert schema["required"] == ["namespace", "name", "node"]
-        assert assistant.instructions is not None
-        assert "cite" in assistant.instructions
-
-    asking(logs, tmp_path / "errors", ask)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_while_the_input_is_open(logs: str, number: int) -> None:
     words = [sys.executable, "-m", "eventsched", "mcp", "--database", logs]
@@ -221,7 +204,7 @@ def test_a_page_that_is_too_long_is_made_shorter(desk: Desk) -> None:
 def test_lists_of_a_long_answer_are_shortened(desk: Desk) -> None:
     """The newest records are kept, the first of what is not a record, and a part of each text."""
     records = [{"seq": number, "text": "x" * 40} for number in range(5_000)]
-    answer = {
+    answer: dict[str, Any] = {
         "events": records,
         "nodes": [f"n{number}" for number in range(2_000)],
         "text": "y" * 2_000,

@@ -62,7 +62,7 @@ def _shortened(tool: Tool, stream: str, head: int, answer: Mapping[str, Any]) ->
 
 
 def _part(value: Any, items: int, path: str, left_out: dict[str, int]) -> Any:
-    """A value with so many items of each list at most. What is left out is counted by path."""
+    """A value with at most ``items`` of each list. What is left out is counted by path."""
     if isinstance(value, str) and len(value) > _KEPT_CHARACTERS:
         left_out[path] = left_out.get(path, 0) + len(value) - _KEPT_CHARACTERS
         return value[:_KEPT_CHARACTERS] + "…"
