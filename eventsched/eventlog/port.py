@@ -116,6 +116,10 @@ class EventLog(StoredLog, Protocol):
         flight. Raises ValueError for an empty batch or positions with gaps, and ConflictError if
         the batch does not begin at the head."""
 
+    def answered(self) -> bool:
+        """Whether ``finish`` would not wait: nothing is in flight, or the outcome of the batch is
+        there."""
+
     def finish(self) -> None:
         """Waits until the batch in flight is durable; returns at once if there is none. Raises
         FencedError if another writer has taken over, and ConflictError if the stored head differs;

@@ -24,6 +24,7 @@ from eventsched.eventlog.port import Batch, EventLog, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_with, make_node, make_pod
+from tests.waiting import until
 
 _streams = count()
 
@@ -106,6 +107,15 @@ class LogContract:
         log.finish()
         assert (log.head, log.head_hash) == (2, begun)
         assert list(log.read()) == stored(0, 2)
+
+    def test_whether_there_is_an_answer(self, log: EventLog) -> None:
+        """It comes without a wait for it, and then there is nothing to wait for."""
+        assert log.answered()
+        log.begin(batch(0, 2))
+        until(log.answered, "answered")
+        assert list(log.read()) == stored(0, 2)
+        log.finish()
+        assert log.answered()
 
     def test_nothing_to_finish(self, log: EventLog) -> None:
         """Neither before the first batch nor twice."""

@@ -74,6 +74,15 @@ class PostgresEventLog(ChainWriter):
         with suppress(psycopg.OperationalError):  # finish() sends it again
             self._connection.send(self._number, sealed)
 
+    def answered(self) -> bool:
+        """Whether ``finish`` would not wait; see the port."""
+        if self._in_flight is None:
+            return True
+        try:
+            return self._connection.has_answer()
+        except psycopg.OperationalError:
+            return True  # finish() sends the batch again
+
     def finish(self) -> None:
         """Waits for the batch in flight; sends it again, unchanged, while its outcome is
         unknown. Raises as the port says, and UnavailableError after ``patience`` seconds."""

@@ -190,6 +190,15 @@ class WriterConnection:
         pgconn.send_query_params(_APPEND, _values(number, sealed), _TYPES, _FORMATS)
         pgconn.flush()  # _next_result() sends the rest
 
+    def has_answer(self) -> bool:
+        """Whether the answer to the batch that was sent has begun to arrive. The server sends what
+        fits its buffer, so all of an append's answer, at once when it has committed. Raises
+        psycopg.OperationalError."""
+        pgconn = self._connection.pgconn
+        pgconn.flush()
+        pgconn.consume_input()
+        return not pgconn.is_busy()
+
     def answer(self, sealed: SealedBatch, deadline: float) -> None:
         """Waits for the answer to a batch, until ``deadline`` of time.monotonic(). A result alone
         proves nothing: the server sends it before it commits. It has committed only when it is

@@ -1,25 +1,56 @@
 """Writes a simulation's batches to its log, one at a time."""
 
+from collections import deque
+
 from eventsched.eventlog.port import Batch, EventLog
+
+MOST_WAITING = 64
+"""Batches that may wait for the one under way. The log and the loop are fast at different times: a
+log has more work with the arrival of a pod than the loop, and less with a decision."""
 
 
 class Committer:
-    """Group commit: while one batch commits, the loop computes the next."""
+    """Group commit: while batches commit, the loop computes the next ones."""
 
     def __init__(self, log: EventLog | None) -> None:
         """Without a log nothing is written; this is for measuring the cost of logging."""
         self._log = log
         self._is_under_way = False
+        self._waiting: deque[Batch] = deque()
 
     def begin(self, batch: Batch) -> None:
-        """Waits for the batch under way, then begins this one. Raises what the log raises."""
-        self.wait()
-        if self._log is not None:
-            self._log.begin(batch)
-            self._is_under_way = True
+        """Begins this batch, or puts it behind those that wait. Waits if these are too many. Raises
+        what the log raises; if that is about an earlier batch, this one is not taken."""
+        if self._log is None:
+            return
+        self._advance(self._log)
+        while len(self._waiting) >= MOST_WAITING:
+            self._finish(self._log)
+        self._waiting.append(batch)
+        if not self._is_under_way:
+            self._send(self._log)
+
+    def advance(self) -> None:
+        """Begins the next batch that waits, if the one under way is committed. Does not wait, and is
+        to be called often. Raises what the log raises."""
+        if self._log is not None and self._waiting:
+            self._advance(self._log)
 
     def wait(self) -> None:
-        """Waits for the batch under way. Raises what the log raises."""
-        if self._log is not None and self._is_under_way:
-            self._log.finish()
-            self._is_under_way = False
+        """Waits until all batches are committed. Raises what the log raises."""
+        while self._log is not None and self._is_under_way:
+            self._finish(self._log)
+
+    def _advance(self, log: EventLog) -> None:
+        while self._is_under_way and log.answered():
+            self._finish(log)
+
+    def _finish(self, log: EventLog) -> None:
+        log.finish()
+        self._is_under_way = False
+        if self._waiting:
+            self._send(log)
+
+    def _send(self, log: EventLog) -> None:
+        log.begin(self._waiting.popleft())
+        self._is_under_way = True

@@ -203,6 +203,7 @@ class Simulation:
             self._observe_all(now, progress)
         while logged := self.engine.schedule_next():
             self._write(logged)
+            self._committer.advance()
             if progress is not None:
                 progress(self.counters)
         self.instant_observed = False

@@ -11,23 +11,29 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
+from eventsched.runtime.effects import committer as committer_module
 from eventsched.runtime.effects.committer import Committer
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_of, make_node, make_pod, observed
 
 
 class SlowLog(MemoryEventLog):
-    """A memory log that commits when it is asked for the outcome, and fails a number of times."""
+    """A memory log that commits when it is asked for the outcome, and fails a number of times.
+    ``is_busy`` says whether that would be a wait."""
 
     def __init__(self, failures: int = 0) -> None:
         super().__init__()
         self.failures = failures
+        self.is_busy = False
         self.waiting: Batch | None = None
         self.offered: list[Batch] = []
 
     def begin(self, batch: Batch) -> None:
         assert self.waiting is None
         self.waiting = batch
+
+    def answered(self) -> bool:
+        return not self.is_busy
 
     def finish(self) -> None:
         if self.waiting is None:
@@ -93,6 +99,32 @@ def test_the_next_batch_waits_for_the_one_under_way() -> None:
         heads.append(log.head)
     committer.wait()
     assert heads == [heads[0], heads[0], log.offered[1].first]
+    assert log.head == engine.position
+
+
+def test_batches_wait_while_the_log_is_busy() -> None:
+    """Up to a number. They follow in order, each when the one before is committed."""
+    engine, log = written(committer_module.MOST_WAITING + 3)
+    builder, committer = BatchBuilder(engine.state), Committer(log)
+    begun: list[Batch] = []
+
+    def begin_next() -> int:
+        builder.add(engine.schedule_next())
+        begun.append(close(builder).batch)
+        committer.begin(begun[-1])
+        return len(log.offered)
+
+    log.is_busy = True
+    committed = [begin_next() for _ in range(committer_module.MOST_WAITING + 2)]
+    assert committed == [0] * (committer_module.MOST_WAITING + 1) + [1]
+    committer.advance()
+    assert len(log.offered) == 1
+    log.is_busy = False
+    committer.advance()
+    assert len(log.offered) == len(begun)
+    assert begin_next() == len(begun) - 1
+    committer.wait()
+    assert log.offered == begun
     assert log.head == engine.position
 
 
