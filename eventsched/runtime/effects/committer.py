@@ -31,8 +31,8 @@ class Committer:
             self._send(self._log)
 
     def advance(self) -> None:
-        """Begins the next batch that waits, if the one under way is committed. Does not wait, and is
-        to be called often. Raises what the log raises."""
+        """Begins the next batch that waits, if the one under way is committed. Does not wait; call
+        it often. Raises what the log raises."""
         if self._log is not None and self._waiting:
             self._advance(self._log)
 

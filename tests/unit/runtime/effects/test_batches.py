@@ -10,8 +10,8 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
 from eventsched.runtime.effects import committer as committer_module
+from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
 from eventsched.runtime.effects.committer import Committer
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, engine_of, make_node, make_pod, observed
