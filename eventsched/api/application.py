@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventsched.api.arrow import ARROW_TYPE
 from eventsched.api.event_streams import EVENTS_TYPE, EventStream, decision_events
 from eventsched.api.following import AT_ONCE, MOST_LISTENERS, HeadWatch, Places, TooManyError
+from eventsched.api.gates.gate import Gate, RefusedError
 from eventsched.api.openapi import openapi_document
 from eventsched.api.operations import (
     EVENTS,
@@ -30,12 +31,11 @@ from eventsched.api.operations import (
     new_decisions,
 )
 from eventsched.api.parameters import values_of
-from eventsched.api.problems import problem_response, response_to
+from eventsched.api.problems import RETRY_LATER, problem_response, response_to
 from eventsched.api.workers import BusyError, Workers
 from eventsched.questions.answer_shapes import Decisions
-from eventsched.questions.visibility import EVERYTHING, Visibility
+from eventsched.questions.visibility import EVERYTHING
 from eventsched.web.http.entity_tags import entity_tag, names_tag
-from eventsched.web.http.https_server import is_loopback
 from eventsched.web.http.response_headers import with_headers
 
 ROOT = "/api/v1"
@@ -56,38 +56,6 @@ _HEADERS = (
 _T = TypeVar("_T")
 
 logger = structlog.stdlib.get_logger(__name__)
-
-
-class RefusedError(Exception):
-    """A request whose client may not make it."""
-
-    def __init__(self, status: HTTPStatus, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.detail = status, detail
-
-
-class Gate(Protocol):
-    """Decides what the client of a request may see."""
-
-    async def visibility(self, request: Request) -> Visibility:
-        """What the client may see. Raises RefusedError."""
-
-
-class OpenGate:
-    """Every client sees everything. ``local_only`` is for a port that only this machine reaches:
-    there the request has to name this machine, so that a page of the web whose name is made to
-    point here cannot read answers."""
-
-    def __init__(self, *, local_only: bool) -> None:
-        self._local_only = local_only
-
-    async def visibility(self, request: Request) -> Visibility:
-        """See Gate."""
-        host = (request.url.hostname or "").lower()
-        if self._local_only and not is_loopback(host):
-            detail = f"the Host of the request is {host!r}, not this machine's own address"
-            raise RefusedError(HTTPStatus.FORBIDDEN, detail)
-        return EVERYTHING
 
 
 class _Api:
@@ -269,9 +237,12 @@ def _wants_arrow(request: Request) -> bool:
 
 def refusal(refused: RefusedError) -> Response:
     """The response to a request that is not allowed."""
-    is_unknown = refused.status is HTTPStatus.UNAUTHORIZED
-    headers = {"WWW-Authenticate": "Bearer"} if is_unknown else {}
-    return problem_response(refused.status, refused.detail, headers=headers)
+    headers = {}
+    if refused.status is HTTPStatus.UNAUTHORIZED:
+        headers = {"WWW-Authenticate": "Bearer"}
+    elif refused.status is HTTPStatus.SERVICE_UNAVAILABLE:
+        headers = RETRY_LATER
+    return problem_response(refused.status, refused.detail, remedy=refused.remedy, headers=headers)
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:

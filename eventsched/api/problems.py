@@ -16,6 +16,8 @@ from eventsched.questions.visibility import NotVisibleError
 
 PROBLEM_TYPE = "application/problem+json"
 _RETRY_SECONDS = 2
+RETRY_LATER = {"Retry-After": str(_RETRY_SECONDS)}
+"""The header of a 503."""
 
 
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,7 +70,7 @@ def response_to(error: BaseException) -> Response | None:
     if problem is None:
         return None
     is_passing = problem.status == HTTPStatus.SERVICE_UNAVAILABLE
-    return _response(problem, _later() if is_passing else {})
+    return _response(problem, RETRY_LATER if is_passing else {})
 
 
 def _details(status: HTTPStatus, detail: str, where: str = "", remedy: str = "") -> ProblemDetails:
@@ -81,7 +83,3 @@ def _response(problem: ProblemDetails, headers: Mapping[str, str]) -> Response:
     own = {"Cache-Control": "no-store", **headers}
     body = msgspec.json.encode(problem)
     return Response(body, problem.status, own, media_type=PROBLEM_TYPE)
-
-
-def _later() -> dict[str, str]:
-    return {"Retry-After": str(_RETRY_SECONDS)}

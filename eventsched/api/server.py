@@ -1,17 +1,22 @@
 """Serves the API and the pages until a signal comes: what ``eventsched serve`` runs."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from eventsched import signals
-from eventsched.api.application import ROOT, Gate, OpenGate, application
+from eventsched.api.application import ROOT, application
+from eventsched.api.gates.delegated_gate import delegated_gate
+from eventsched.api.gates.gate import Gate, OpenGate
+from eventsched.api.gates.static_tokens import StaticTokens
 from eventsched.api.operations import Desk
-from eventsched.api.static_tokens import StaticTokens
+from eventsched.cluster.kube.http.access import require_known
 from eventsched.domain.errors import InputError
 from eventsched.pages.site import site
 from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
@@ -25,7 +30,9 @@ class ApiOptions:
     """Where to listen, and which clients are served. Without files for certificate and key, the
     port is plain HTTP on a loopback address, or with ``plain``; otherwise it has a self-signed
     certificate.
-    ``no_tokens`` serves clients without a token on an address that other machines reach."""
+    ``no_tokens`` serves clients without a token on an address that other machines reach.
+    With ``delegated`` the API server is asked about tokens: that of ``kubeconfig`` and its
+    ``context``, None as in ``connect``."""
 
     address: str = "127.0.0.1"
     port: int = 8787
@@ -34,18 +41,42 @@ class ApiOptions:
     plain: bool = False
     tokens_file: Path | None = None
     no_tokens: bool = False
+    delegated: bool = False
+    kubeconfig: Path | None = None
+    context: str | None = None
 
 
-def gate_of(options: ApiOptions) -> Gate:
+Gates = AbstractAsyncContextManager[Gate]
+"""Gives the gate of a server, and closes what it holds."""
+
+
+def gate_of(options: ApiOptions) -> Gates:
     """The gate that the options describe. Raises InputError."""
+    if options.delegated:
+        return _delegated(options)
+    for name, value in (("--kubeconfig", options.kubeconfig), ("--context", options.context)):
+        if value is not None:
+            remedy = "add --authorization delegated"
+            raise InputError(name, "names the API server to ask about tokens", remedy)
     if options.tokens_file is not None:
         if options.no_tokens:
             raise InputError("--no-tokens", "excludes --tokens", "leave one of them out")
-        return StaticTokens(options.tokens_file)
+        return nullcontext(StaticTokens(options.tokens_file))
     if not is_loopback(options.address) and not options.no_tokens:
         problem = f"other machines reach {options.address}, and no client needs a token"
-        raise InputError("--bind-address", problem, "give --tokens FILE, or --no-tokens")
-    return OpenGate(local_only=is_loopback(options.address))
+        remedy = "give --authorization delegated, --tokens FILE, or --no-tokens"
+        raise InputError("--bind-address", problem, remedy)
+    return nullcontext(OpenGate(local_only=is_loopback(options.address)))
+
+
+def _delegated(options: ApiOptions) -> Gates:
+    for name, is_given in (
+        ("--tokens", options.tokens_file is not None), ("--no-tokens", options.no_tokens),
+    ):  # fmt: skip
+        if is_given:
+            raise InputError(name, "excludes --authorization delegated", "leave one of them out")
+    require_known(options.kubeconfig, os.environ, options.context)
+    return delegated_gate(options.kubeconfig, options.context)
 
 
 def place_of(options: ApiOptions) -> Place:
@@ -70,22 +101,23 @@ def _certificates(options: ApiOptions) -> Certificates | None:
     return Certificates(SelfMade(own_names(options.address)))
 
 
-def serve(desk: Desk, gate: Gate, place: Place, announced: Callable[[str], None]) -> int:
+def serve(desk: Desk, gates: Gates, place: Place, announced: Callable[[str], None]) -> int:
     """Serves until SIGINT or SIGTERM, and returns the exit code. ``announced`` is called with the
     address. Raises InputError and UnavailableError for the port."""
-    return asyncio.run(_serve(desk, gate, place, announced))
+    return asyncio.run(_serve(desk, gates, place, announced))
 
 
-async def _serve(desk: Desk, gate: Gate, place: Place, announced: Callable[[str], None]) -> int:
+async def _serve(desk: Desk, gates: Gates, place: Place, announced: Callable[[str], None]) -> int:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     if signals.asked_to_end():
         return 0
-    api = application(desk, gate)
-    async with serving_at(place, site(api)) as url:
-        announced(f"{url}{ROOT}")
-        await ended.wait()
-        api.end()
+    async with gates as gate:
+        api = application(desk, gate)
+        async with serving_at(place, site(api)) as url:
+            announced(f"{url}{ROOT}")
+            await ended.wait()
+            api.end()
     return 0

@@ -46,6 +46,17 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     who = parser.add_argument_group("the clients")
     who.add_argument(
+        "--authorization", choices=("delegated",),
+        help="delegated: clients need a bearer token of the cluster, and see the namespaces in "
+        "which they may list pods",
+    )  # fmt: skip
+    who.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE",
+        help="with delegated: the API server to ask (default: $KUBECONFIG, the service account of "
+        "the pod, ~/.kube/config)",
+    )  # fmt: skip
+    who.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
+    who.add_argument(
         "--tokens", type=Path, metavar="FILE",
         help="clients need a bearer token of this file; read again when it changes",
     )  # fmt: skip
@@ -75,7 +86,8 @@ def run(options: argparse.Namespace) -> int:
         ) from missing
     wanted = server.ApiOptions(
         options.bind_address, options.port, options.tls_cert_file, options.tls_private_key_file,
-        options.plain, options.tokens, options.no_tokens,
+        options.plain, options.tokens, options.no_tokens, options.authorization == "delegated",
+        options.kubeconfig, options.context,
     )  # fmt: skip
     gate, place = server.gate_of(wanted), server.place_of(wanted)
     with _streams(options) as streams:

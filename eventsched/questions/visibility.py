@@ -1,5 +1,4 @@
-"""What the client that asks may see: every namespace, or some. Today the gates of the API let all
-clients see all of them."""
+"""What the client that asks may see: every namespace, or some."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

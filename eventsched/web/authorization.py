@@ -69,6 +69,11 @@ class _AccessStatus(msgspec.Struct, frozen=True):
     denied: bool = False
     reason: str = ""
 
+    @property
+    def is_granted(self) -> bool:
+        """Whether the user has the right."""
+        return self.allowed and not self.denied
+
 
 class _AccessReview(msgspec.Struct, frozen=True):
     status: _AccessStatus = _AccessStatus()
@@ -90,8 +95,8 @@ class Reviews:
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
-        self._tokens: _Remembered[_TokenStatus] = _Remembered(clock)
-        self._rights: _Remembered[_AccessStatus] = _Remembered(clock)
+        self._tokens: RecentAnswers[_TokenStatus] = RecentAnswers(clock)
+        self._rights: RecentAnswers[_AccessStatus] = RecentAnswers(clock)
         self._key = secrets.token_bytes(16)
         self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._quiet_until = 0.0
@@ -100,21 +105,21 @@ class Reviews:
         """Returns the user of a request if the user may make it. ``authorization`` is the header's
         value, "" without the header. Raises RequestRefusedError."""
         token = bearer(authorization)
-        user = ANONYMOUS if token is None else await self._user(token)
+        user = ANONYMOUS if token is None else await self.user(token)
         if user is None:
             message = "Unauthorized: the API server does not know this bearer token"
             raise RequestRefusedError(HTTPStatus.UNAUTHORIZED, "Unauthorized", message)
         if _ALL_POWERFUL in user.groups:
             return user
-        status = await self._right(user, verb, path)
-        if status.allowed and not status.denied:
+        status = await self._right(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
+        if status.is_granted:
             return user
         message = f'forbidden: User "{user.username}" cannot {verb} path "{path}"'
         reason = f": {status.reason}" if status.reason else ""
         raise RequestRefusedError(HTTPStatus.FORBIDDEN, "Forbidden", message + reason)
 
-    async def _user(self, token: str) -> User | None:
-        """The token's user; None if the token is not valid."""
+    async def user(self, token: str) -> User | None:
+        """The token's user; None if the token is not valid. Raises RequestRefusedError."""
         key = blake2b(token.encode(), key=self._key, digest_size=16).digest()
         status = self._tokens.get(key)
         if status is None:
@@ -123,13 +128,24 @@ class Reviews:
             self._tokens.put(key, status)
         return status.user if status.authenticated else None
 
-    async def _right(self, user: User, verb: str, path: str) -> _AccessStatus:
+    async def lists_pods(self, user: User, namespace: str) -> bool:
+        """Whether the user may list the pods of a namespace, or of all of them (""). Raises
+        RequestRefusedError."""
+        if _ALL_POWERFUL in user.groups:
+            return True
+        wanted = {
+            "verb": "list", "group": "", "version": "v1", "resource": "pods",
+            "namespace": namespace,
+        }  # fmt: skip
+        return (await self._right(user, {"resourceAttributes": wanted})).is_granted
+
+    async def _right(self, user: User, attributes: Mapping[str, Any]) -> _AccessStatus:
         spec = {
             "user": user.username,
             "uid": user.uid,
             "groups": user.groups,
             "extra": user.extra,
-            "nonResourceAttributes": {"path": path, "verb": verb},
+            **attributes,
         }
         key = msgspec.json.encode(spec)
         status = self._rights.get(key)
@@ -173,19 +189,21 @@ def bearer(authorization: str) -> str | None:
     return parts[1]
 
 
-class _Remembered(Generic[_V]):
-    """A cache of answers by key. An entry expires after REMEMBERED seconds; the oldest one is
-    dropped if there are too many."""
+class RecentAnswers(Generic[_V]):
+    """A cache of answers by key. An entry expires after CACHE_SECONDS; the oldest one is dropped if
+    there are too many."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._entries: OrderedDict[bytes, tuple[float, _V]] = OrderedDict()
 
     def get(self, key: bytes) -> _V | None:
+        """The answer for a key; None if there is none, or not any more."""
         until, value = self._entries.get(key, (0.0, None))
         return value if self._clock() < until else None
 
     def put(self, key: bytes, value: _V) -> None:
+        """Keeps an answer."""
         self._entries.pop(key, None)
         self._entries[key] = self._clock() + CACHE_SECONDS, value
         if len(self._entries) > _MOST_REMEMBERED:

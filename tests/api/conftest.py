@@ -5,7 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from eventsched.api.application import OpenGate, application
+from eventsched.api.application import application
+from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import Desk
 from eventsched.eventlog import database as databases
 from eventsched.questions.states import FoldedStates

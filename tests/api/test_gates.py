@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from eventsched.api.application import OPENAPI, ROOT, application
+from eventsched.api.gates.static_tokens import StaticTokens, read_tokens
 from eventsched.api.operations import Desk
 from eventsched.api.server import ApiOptions, gate_of, place_of
-from eventsched.api.static_tokens import StaticTokens, read_tokens
 from eventsched.domain.errors import InputError
 from eventsched.questions.answer_shapes import Streams
 from eventsched.questions.states import FoldedStates
@@ -96,7 +96,7 @@ def test_a_file_that_is_too_large_or_not_there(tmp_path: Path) -> None:
     ("options", "problem"),
     [
         (ApiOptions("0.0.0.0"), "--bind-address: other machines reach 0.0.0.0, and no client needs "
-         "a token; give --tokens FILE, or --no-tokens"),
+         "a token; give --authorization delegated, --tokens FILE, or --no-tokens"),
         (ApiOptions(cert_file=Path("a")), "--tls-cert-file: is given without "
          "--tls-private-key-file; give both, or neither"),
         (ApiOptions(key_file=Path("a")), "--tls-private-key-file: is given without "
@@ -105,6 +105,14 @@ def test_a_file_that_is_too_large_or_not_there(tmp_path: Path) -> None:
          "--plain: excludes --tls-cert-file; leave one of them out"),
         (ApiOptions(tokens_file=Path("a"), no_tokens=True),
          "--no-tokens: excludes --tokens; leave one of them out"),
+        (ApiOptions(delegated=True, no_tokens=True),
+         "--no-tokens: excludes --authorization delegated; leave one of them out"),
+        (ApiOptions(delegated=True, tokens_file=Path("a")),
+         "--tokens: excludes --authorization delegated; leave one of them out"),
+        (ApiOptions(delegated=True, kubeconfig=Path("none")),
+         "kubeconfig none: does not exist; check --kubeconfig, or omit it"),
+        (ApiOptions(kubeconfig=Path("a")), "--kubeconfig: names the API server to ask about "
+         "tokens; add --authorization delegated"),
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit(options: ApiOptions, problem: str) -> None:

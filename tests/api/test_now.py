@@ -7,7 +7,8 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from eventsched.api.application import OPENAPI, ROOT, OpenGate, application
+from eventsched.api.application import OPENAPI, ROOT, application
+from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS, Desk
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT

@@ -116,7 +116,7 @@ def test_what_it_refuses(logs: str, capsys: pytest.CaptureFixture[str], tmp_path
 
     assert refused("--database", logs, "--bind-address", "0.0.0.0") == (
         "eventsched serve: --bind-address: other machines reach 0.0.0.0, and no client needs a "
-        "token; give --tokens FILE, or --no-tokens\n"
+        "token; give --authorization delegated, --tokens FILE, or --no-tokens\n"
     )
     assert refused("--database", logs, "--port", "99999") == (
         "eventsched serve: --port: 99999 is not a port; choose one up to 65535\n"

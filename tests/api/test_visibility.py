@@ -12,7 +12,8 @@ from urllib.parse import quote
 import pytest
 from starlette.requests import Request
 
-from eventsched.api.application import ROOT, OpenGate, application
+from eventsched.api.application import ROOT, application
+from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import OPERATIONS, Desk
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.arrivals import TracePod

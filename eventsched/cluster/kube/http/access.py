@@ -218,6 +218,13 @@ def require_files(
         raise InputError(f"kubeconfig {files}", f"has no context {context}", remedy)
 
 
+def require_known(
+    kubeconfig: Path | None, environ: Mapping[str, str], context: str | None = None
+) -> None:
+    """Raises InputError as ``require_files``, and if nothing says which API server to use."""
+    _chosen(kubeconfig, context, environ)
+
+
 def _home_file(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / _HOME
 

@@ -17,7 +17,7 @@ import structlog
 import yaml
 from starlette.requests import Request
 
-from eventsched.api.application import RefusedError
+from eventsched.api.gates.gate import RefusedError
 from eventsched.domain.errors import InputError
 from eventsched.questions.visibility import EVERYTHING, Visibility
 from eventsched.web.authorization import bearer
@@ -53,7 +53,7 @@ class StaticTokens:
         self._look_at = clock() + _LOOK_SECONDS
 
     async def visibility(self, request: Request) -> Visibility:
-        """See eventsched.api.application.Gate."""
+        """See eventsched.api.gates.gate.Gate."""
         token = bearer(request.headers.get("authorization", ""))
         self._follow()
         if token is None:
