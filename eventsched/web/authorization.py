@@ -198,7 +198,7 @@ class RecentAnswers(Generic[_V]):
         self._entries: OrderedDict[bytes, tuple[float, _V]] = OrderedDict()
 
     def get(self, key: bytes) -> _V | None:
-        """The answer for a key; None if there is none, or not any more."""
+        """The answer for a key; None if there is none, or it has expired."""
         until, value = self._entries.get(key, (0.0, None))
         return value if self._clock() < until else None
 

@@ -34,6 +34,7 @@ class Cluster:
         self.lists = {("operator", ALL), ("anna", "shop"), ("anna", "cart")}
         self.known: list[str] = ["cart", "default", "shop"]
         self.is_down = False
+        self.broken = "none"
         self.reviews: list[Any] = []
         self.now = 0.0
 
@@ -48,6 +49,8 @@ class Cluster:
             status: dict[str, Any] = {"authenticated": user is not None, "user": user or {}}
         else:
             namespace = spec["resourceAttributes"]["namespace"]
+            if namespace == self.broken:
+                return 500, b"etcd is slow"
             status = {"allowed": (spec["user"], namespace) in self.lists}
         return 201, json.dumps({"status": status}).encode()
 
@@ -129,7 +132,7 @@ def test_requests_at_the_same_time_share_the_reviews() -> None:
 
 
 def test_without_an_answer_of_the_api_server_no_question_is_answered() -> None:
-    """At each step; and nobody is remembered as refused."""
+    """At each step; and a client is not remembered as refused."""
     cluster = Cluster()
     gate = cluster.gate()
     app = application(Desk(NoStreams(), FoldedStates()), gate)
@@ -146,8 +149,11 @@ def test_without_an_answer_of_the_api_server_no_question_is_answered() -> None:
     seen(gate, "guest")
     cluster.is_down = True
     assert seen(gate, "anna") == (503, delegated_gate._NO_ANSWER)
-    cluster.is_down = False
+    cluster.is_down, cluster.broken = False, "shop"
+    assert seen(gate, "anna") == (503, delegated_gate._NO_ANSWER)
+    cluster.broken = "none"
     assert Client(app, token="anna").ask(f"{ROOT}/streams").status == 200
+    assert gate._under_way == {}
 
 
 def test_in_a_cluster_with_very_many_namespaces_a_request_names_its_own() -> None:

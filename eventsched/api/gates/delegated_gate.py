@@ -147,7 +147,7 @@ class DelegatedGate:
             async with asyncio.TaskGroup() as reviewing:
                 for _ in range(_AT_ONCE):
                     reviewing.create_task(review())
-        except* RequestRefusedError as failed:
+        except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
         return frozenset(found)
 
