@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,10 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
     )
     process.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     process.add_argument("--log-format", choices=("auto", "json", "text"))
+    process.add_argument(
+        "--tracing", action="store_true", default=None,
+        help="send attempts as OpenTelemetry traces, as the variables OTEL_* say",
+    )  # fmt: skip
     return process
 
 
@@ -152,6 +157,8 @@ def _started(
             f"needs the package {missing.name}",
             "install it: pip install 'eventsched[cluster]'",
         ) from missing
+    if settings.tracing.enabled:
+        require_tracing()
     require_files(kubeconfig, os.environ, settings.client.context or None)
     service.require_free(settings.serving)
     service_plan.checkpointer_of(settings)
@@ -169,6 +176,15 @@ def _started(
                 options.command == "extender", **reloading,
             )
         )  # fmt: skip
+
+
+def require_tracing() -> None:
+    """Raises InputError if the packages of OpenTelemetry are not installed."""
+    try:
+        import_module("eventsched.process.tracing.span_export")
+    except ModuleNotFoundError as missing:
+        remedy = "install it: pip install 'eventsched[otel]'"
+        raise InputError("tracing", f"needs the package {missing.name}", remedy) from missing
 
 
 def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) -> Settings:
@@ -190,6 +206,7 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
         stream=options.stream or settings.stream,
         serving=_replaced(settings.serving, bind_address=options.bind_address, port=port),
         logging=_replaced(settings.logging, level=options.log_level, format=options.log_format),
+        tracing=_replaced(settings.tracing, enabled=options.tracing),
         client=_replaced(
             settings.client,
             context=options.context,

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from eventsched.cluster.kube.watch.resource_store import UndecodableObject
 from eventsched.domain.records import Queue
+from eventsched.domain.records.verdicts import Verdict
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.kubernetes import WatchedKube
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
@@ -267,6 +268,11 @@ class LiveStatus:
         """``namespace/name`` of a pod, "" if it is not known (any more)."""
         pod_state = self._state.pods.get(uid) if self._state is not None else None
         return f"{pod_state.pod.namespace}/{pod_state.pod.name}" if pod_state is not None else ""
+
+    def verdict(self, number: int) -> Verdict | None:
+        """What a number in a decision means; None if it is not known (any more)."""
+        known = [] if self._state is None else self._state.verdicts
+        return known[number] if number < len(known) else None
 
     def _count(self, counter: str) -> int:
         """The sum of a counter over all leaders of this process."""

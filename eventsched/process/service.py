@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import structlog
@@ -58,6 +58,9 @@ from eventsched.web.http import descriptors, https_server
 from eventsched.web.http.https_server import Options, answering, serving
 from eventsched.web.metrics import Metrics
 from eventsched.web.reload_metrics import ReloadMetrics
+
+if TYPE_CHECKING:  # the SDK is imported only if tracing is on
+    from eventsched.process.tracing.span_export import Tracing
 
 logger = structlog.get_logger()
 
@@ -110,12 +113,12 @@ class ServiceObserver:
         assembly: Assembly,
         start_clock: StartClock,
         inquiries: Inquiries | None = None,
+        tracing: "Tracing | None" = None,
     ) -> None:
-        self._inquiries = inquiries
+        self._inquiries, self._tracing = inquiries, tracing
         self._assembly, self._status, self._start_clock = assembly, status, start_clock
         self._is_reloaded = False
-        self.batch_committed, self.fenced = metrics.batch_committed, metrics.fenced
-        self.log_applied = metrics.log_applied
+        self.fenced, self.log_applied = metrics.fenced, metrics.log_applied
         self._metrics, self._narrator = metrics, Narrator(stream, status.pod_name)
 
     def took_over(self, seconds: float) -> None:
@@ -136,12 +139,20 @@ class ServiceObserver:
         self._assembly, self._is_reloaded = assembly, True
         gc_tuning.thaw()
 
+    def batch_committed(self, seconds: float, records: int, size: int) -> None:
+        """Measures a commit."""
+        self._metrics.batch_committed(seconds, records, size)
+        if self._tracing is not None:
+            self._tracing.batch_committed(seconds)
+
     def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
-        """Counts and logs committed records, and sends the answers among them."""
+        """Counts, logs and traces committed records, and sends the answers among them."""
         if self._inquiries is not None:
             self._inquiries.records_committed(logged)
         self._metrics.records_committed(logged, now)
         self._narrator.log(logged)
+        if self._tracing is not None:
+            self._tracing.records_committed(logged, now)
 
 
 class _Process:
@@ -211,6 +222,7 @@ class _Process:
 
     async def _live(self) -> None:
         async with AsyncExitStack() as running:
+            tracing = self._traced(running)
             await self._serve(running)
             # Requests are held until they can be answered, so that their pods need not back off.
             inquiries = await self._answer(running) if self._job.serves else None
@@ -223,6 +235,7 @@ class _Process:
                 self._job.assembly,
                 self._start_clock,
                 inquiries,
+                tracing,
             )
 
             checkpoints = PublishedCheckpoints(self._metrics, election)
@@ -255,6 +268,17 @@ class _Process:
             for outcome in ended:
                 if isinstance(outcome, Exception):
                     raise outcome
+
+    def _traced(self, running: AsyncExitStack) -> "Tracing | None":
+        """The traces of attempts, closed after everything else; None if they are off."""
+        if not self._job.settings.tracing.enabled:
+            return None
+        from eventsched.process.tracing.span_export import Tracing, provider_of_environment
+
+        status, stream = self._status, self._job.settings.stream
+        tracing = Tracing(provider_of_environment(), stream, status.pod_name, status.verdict)
+        running.callback(tracing.close)
+        return tracing
 
     async def _serve(self, running: AsyncExitStack) -> None:
         settings = self._job.settings.serving

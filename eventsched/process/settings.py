@@ -141,6 +141,12 @@ class LoggingSettings(SettingsPart, frozen=True):
     level: LogLevel = "info"
 
 
+class TracingSettings(SettingsPart, frozen=True):
+    """Whether attempts are sent as OpenTelemetry traces; where to, the variables OTEL_* say."""
+
+    enabled: bool = False
+
+
 class ClientSettings(SettingsPart, frozen=True):
     """How to reach the API server, and how many requests may be under way."""
 
@@ -216,6 +222,7 @@ class Settings(SettingsPart, frozen=True):
     client: ClientSettings = ClientSettings()
     extender: ExtenderSettings = ExtenderSettings()
     shadow: ShadowSettings = ShadowSettings()
+    tracing: TracingSettings = TracingSettings()
     keep_annotations: tuple[str, ...] = ()
     """Annotations to keep besides those that plugins declare: names, or prefixes that end with
     ``/`` or ``*``."""

@@ -84,6 +84,7 @@ EVERY_FIELD: dict[str, Any] = {
         "paths": {"filter": "/f", "prioritize": "/s", "preempt": "/p", "bind": "/b"},
     },
     "shadow": {"enabled": True, "schedulers": ("default-scheduler", "batch")},
+    "tracing": {"enabled": True},
     "keepAnnotations": ("example.com/",),
     "pluginDeadline": "1s",
     "workBudget": 1,
