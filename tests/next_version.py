@@ -148,8 +148,8 @@ class NextVersion:
         behaviours = "domain/behaviours.py"
         self._replace(
             behaviours,
-            "\n\nCURRENT: ",
-            f'\n    NOTES_PODS = {BEHAVIOUR}\n    """Notes."""\n\n\nCURRENT: ',
+            "\n\nMODES = ",
+            f'\n    NOTES_PODS = {BEHAVIOUR}\n    """Notes."""\n\n\nMODES = ',
         )
         self._append(behaviours, f'SWITCHED_ON_BY[Behaviour.NOTES_PODS] = "{POST}"\n')
         recorded = "        self._step.record(added, at)\n"

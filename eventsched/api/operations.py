@@ -33,7 +33,7 @@ from eventsched.questions.streams import LoggedStream, LoggedStreams
 from eventsched.questions.trials import MOST_PODS, trial_answer
 from eventsched.questions.verdict_pages import verdict_table, verdicts_page
 from eventsched.questions.visibility import Visibility
-from eventsched.questions.waiting import queue_page
+from eventsched.questions.waiting import anomalies_answer, queue_page
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,10 @@ def _queue(asked: Asked) -> Any:
         )  # fmt: skip
 
 
+def _anomalies(asked: Asked) -> Any:
+    return anomalies_answer(asked.stream(), asked.sees, asked.values["limit"])
+
+
 def _diff(asked: Asked) -> Any:
     values, desk = asked.values, asked.desk
     return difference_page(
@@ -362,6 +366,10 @@ OPERATIONS = (
         (p.STREAM, p.AT, p.Parameter("queue", "only this one", values=PLACES), p.OFFSET,
          p.PAGE_LIMIT),
         answers.QueueAnswer, _queue, slow=True,
+    ),
+    Operation(
+        "/queue/anomalies", "Pods that starve, and evictions and nominations that do not help",
+        (p.STREAM, p.PAGE_LIMIT), answers.AnomaliesAnswer, _anomalies, slow=True,
     ),
     Operation(
         "/diff", "What differs between the states at two positions",

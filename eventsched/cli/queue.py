@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
 from eventsched.cli.output.state_output import (
+    anomalies_text,
+    anomaly_json,
     missed_json,
     missed_text,
     place_text,
@@ -24,6 +27,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import uid_key
+from eventsched.history.past_state.anomalies import stored_anomalies
 from eventsched.history.past_state.missed_wake_ups import (
     FlushedPod,
     MissedWakeUp,
@@ -40,6 +44,8 @@ from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState, state_at
 from eventsched.scheduling.engine import Engine
 
+_MOST_ANOMALIES = 20
+"""Anomalies of each view that are shown without --full."""
 _MOST_FLUSHES = 100
 """How many pods are looked at, the newest first: each takes some decisions."""
 
@@ -69,6 +75,11 @@ def add_to(commands: Any) -> None:
         help="show the pods instead that only the flush after five minutes brought to a node, the "
         "change that should have woken them, and the plugin whose queueing hint missed it",
     )  # fmt: skip
+    parser.add_argument(
+        "--anomalies", action="store_true",
+        help="show what goes wrong instead: pods that starve, workloads that are evicted or pods "
+        "that are nominated again and again, and preemptions that were for nothing",
+    )  # fmt: skip
     for name, default in (("from", "the beginning"), ("until", "the end")):
         parser.add_argument(
             f"--{name}", dest=f"{name}_", metavar="POS|TIME",
@@ -82,10 +93,15 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the pods that wait, or those that were woken too late."""
     if options.missed_wake_ups:
+        if options.anomalies:
+            remedy = "leave one of the two out"
+            raise InputError("--anomalies", "excludes --missed-wake-ups", remedy)
         return _run_missed(options)
     for name in ("from", "until"):
         if getattr(options, f"{name}_") is not None:
             raise InputError(f"--{name}", "is about --missed-wake-ups", "add that option")
+    if options.anomalies:
+        return _run_anomalies(options)
     with opened_log(options) as opened:
         folded = opened.state(options.at)
         stream = opened.log.stream
@@ -124,6 +140,31 @@ def wait_estimates(
     else:
         past = scanned_waits(log.read(max(0, position - WINDOW)), position, now)
     return estimates(asked, past, now)
+
+
+def _run_anomalies(options: argparse.Namespace) -> int:
+    """Prints the anomalies of a log in a database."""
+    for name in ("at", "queue"):
+        if getattr(options, name) is not None:
+            problem = "is about the pods that wait, not about --anomalies"
+            raise InputError(f"--{name}", problem, "leave one of the two out")
+    with opened_log(options) as opened:
+        log, stream = opened.log, opened.log.stream
+        if not isinstance(log, Reader):
+            problem = "are views of a database, which this log is not in"
+            raise InputError("--anomalies", problem, "name a --database or --data-dir")
+        most = sys.maxsize if options.full else _MOST_ANOMALIES
+        found = stored_anomalies(log.rows, stream, most)
+        last = log.last_batch()
+    now = time.time_ns() // 1_000
+    if last is not None and is_virtual(last.records[-1].at):
+        now = last.records[-1].at
+    if options.output == "json":
+        document = {"stream": stream, "anomalies": [anomaly_json(each) for each in found]}
+        print(json.dumps(document, ensure_ascii=False))
+    else:
+        print(anomalies_text(found, now))
+    return 0
 
 
 def _run_missed(options: argparse.Namespace) -> int:
@@ -193,10 +234,11 @@ def _print_json(
 
 
 def assembly_in_force(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly:
-    """The configuration in force, which sorts the queue. Raises InputError before the first
-    record."""
+    """The configuration in force, which sorts the queue; of a log without one, the default. Raises
+    InputError before the first record."""
     if folded.opening is None:
         raise InputError(f"stream {stream}", "has not begun at that position", "name a later one")
-    if folded.opening.inputs.get(OWN):  # its pods are in the order in which they came
+    if folded.opening.inputs.get(OWN) or not folded.opening.plugins:
+        # its pods are in the order in which they came
         return assemble_text("", [], stream, IN_TREE)
     return assembled(folded.opening, stream, plugins)

@@ -1,6 +1,8 @@
 """The answers that have a fixed shape. Times are ISO 8601 in UTC, lengths of time are in seconds;
 amounts of resources are millicores, bytes and counts. Positions count the records of a stream."""
 
+from typing import Any
+
 import msgspec
 
 
@@ -300,3 +302,27 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     pods: list[QueuedRow]
     next: int | None
+
+
+class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes wrong for a pod or its workload: ``kind`` is ``starving``, ``evicted again``,
+    ``nominated again`` or ``preempted for nothing``, ``text`` says it in words, ``facts`` are the
+    columns of the view. ``seq`` is the position of the pod's arrival if it starves, else of the
+    last preemption."""
+
+    kind: str
+    namespace: str
+    pod: str
+    uid: str
+    since: str
+    seq: int
+    text: str
+    facts: dict[str, Any]
+
+
+class AnomaliesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The anomalies of a stream: the pods that starve, longest first, then the newest of the
+    others, at most ``limit`` of each view."""
+
+    stream: str
+    anomalies: list[AnomalyRow]

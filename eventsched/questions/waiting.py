@@ -1,4 +1,4 @@
-"""Which pods wait, in which order, and what for."""
+"""Which pods wait, in which order, and what for; and what goes wrong."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,11 +6,17 @@ from pathlib import Path
 import msgspec
 
 from eventsched.cli.log_at import OpenLog
-from eventsched.cli.output.state_output import waiting_json
+from eventsched.cli.output.state_output import anomaly_json, waiting_json
 from eventsched.cli.output.time_format import iso
 from eventsched.cli.queue import assembly_in_force, wait_estimates
+from eventsched.history.past_state.anomalies import stored_anomalies
 from eventsched.history.past_state.waiting_pods import waiting_pods
-from eventsched.questions.answer_shapes import QueueAnswer, QueuedRow
+from eventsched.questions.answer_shapes import (
+    AnomaliesAnswer,
+    AnomalyRow,
+    QueueAnswer,
+    QueuedRow,
+)
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.queries.state_at import FoldedState
@@ -51,3 +57,11 @@ def queue_page(
         ],
         next=end if end < len(waiting) else None,
     )
+
+
+def anomalies_answer(stream: LoggedStream, sees: Visibility, limit: int) -> AnomaliesAnswer:
+    """The anomalies of a stream, at most ``limit`` of each view. Raises UnavailableError."""
+    visible, values = sees.condition("v.namespace")
+    found = stored_anomalies(stream.rows.all, stream.name, limit, visible, values)
+    rows = [msgspec.convert(anomaly_json(each), AnomalyRow) for each in found]
+    return AnomaliesAnswer(stream=stream.name, anomalies=rows)

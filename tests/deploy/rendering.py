@@ -33,11 +33,22 @@ def rendered(overlay: str) -> list[Object]:
 
 def with_components(overlay: str, components: Sequence[str], folder: Path) -> list[Object]:
     """The objects of an overlay with more components; ``folder`` is an empty one to work in."""
+    return _combined(DEPLOY / "overlays" / overlay, NAMESPACES[overlay], components, folder)
+
+
+def base_with(components: Sequence[str], folder: Path) -> list[Object]:
+    """The objects of the base, which is for overlays of one's own, with components."""
+    return _combined(DEPLOY / "base", "eventsched", components, folder)
+
+
+def _combined(
+    resource: Path, namespace: str, components: Sequence[str], folder: Path
+) -> list[Object]:
     content = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "namespace": NAMESPACES[overlay],
-        "resources": [_towards(DEPLOY / "overlays" / overlay, folder)],
+        "namespace": namespace,
+        "resources": [_towards(resource, folder)],
         "components": [_towards(DEPLOY / "components" / each, folder) for each in components],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))

@@ -17,9 +17,8 @@ class Right(NamedTuple):
     name: str = ""
 
 
-READ = frozenset(
-    Right(each.group, each.plural, verb) for each in RESOURCES for verb in ("list", "watch")
-)
+READING = ("list", "watch")
+READ = frozenset(Right(each.group, each.plural, verb) for each in RESOURCES for verb in READING)
 WRITTEN = frozenset(
     {
         Right("", "pods", "get"),

@@ -22,7 +22,7 @@ from .rendering import (
     the,
     with_components,
 )
-from .rights import ANNOUNCED, Right, rights
+from .rights import ANNOUNCED, READ, READING, Right, rights
 
 pytestmark = pytest.mark.process
 
@@ -89,6 +89,25 @@ def test_an_extender_that_does_not_bind_may_announce_reloads() -> None:
     assert ANNOUNCED in rights(the(asked, "Role")["rules"])
     assert ANNOUNCED not in rights(the(asked, "ClusterRole")["rules"])
     assert ANNOUNCED not in rights(the(templated(), "Role")["rules"])
+
+
+@pytest.mark.parametrize("role", ["kube-scheduler", "own", "none"])
+def test_a_shadow_only_reads(role: str) -> None:
+    """Whatever role a scheduler would have; and there is no Lease."""
+    enabled = ["CapacityScheduling", "NodeResourceTopologyMatch"]
+    plugins = {"enabled": enabled, "disabled": ["DefaultPreemption"]}
+    objects = templated(
+        settings={"shadow": {"enabled": True}}, rbac={"role": role}, plugins=plugins
+    )
+    assert of_kind(objects, "Role") == of_kind(objects, "RoleBinding") == []
+    made = {right for each in of_kind(objects, "ClusterRole") for right in rights(each["rules"])}
+    optional = {Right(each.group, each.plural, verb) for each in OPTIONAL for verb in READING}
+    assert made == (optional if role == "none" else READ | optional)
+    bound = [each["roleRef"]["name"] for each in of_kind(objects, "ClusterRoleBinding")]
+    assert bound == [each["metadata"]["name"] for each in of_kind(objects, "ClusterRole")]
+    assert checked(objects)
+    plain = templated(settings={"shadow": {"enabled": False}}, rbac={"role": role})
+    assert rights(the(plain, "Role")["rules"]) == rights(the(templated(), "Role")["rules"])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from .rendering import (
     CLUSTER_WIDE,
     DEPLOY,
     NAMESPACES,
+    base_with,
     built,
     configuration,
     example_secret,
@@ -26,7 +27,7 @@ from .rendering import (
     the,
     with_components,
 )
-from .rights import ANNOUNCED, ANSWERING, EVERYWHERE, Right, at_home, rights
+from .rights import ANNOUNCED, ANSWERING, EVERYWHERE, READ, Right, at_home, rights
 
 OVERLAYS = list(NAMESPACES)
 LABELS = {"app.kubernetes.io/name": "eventsched", "app.kubernetes.io/component": "scheduler"}
@@ -106,6 +107,12 @@ def test_the_own_role_is_what_the_scheduler_needs(overlay: str) -> None:
 
 def test_an_extender_that_does_not_bind_may_do_less() -> None:
     assert rights(the(rendered("extender"), "ClusterRole")["rules"]) == ANSWERING
+
+
+def test_a_shadow_only_reads_and_has_no_lease(tmp_path: Path) -> None:
+    objects = base_with(["shadow-role"], tmp_path)
+    assert rights(the(objects, "ClusterRole")["rules"]) == READ
+    assert of_kind(objects, "Role") == of_kind(objects, "RoleBinding") == []
 
 
 def test_the_second_scheduler_has_the_roles_of_kube_scheduler() -> None:

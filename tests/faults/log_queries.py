@@ -235,8 +235,7 @@ class MemoryReader(Reader):
                     if each.number == values["epoch"]
                 ]
             case log_start._SEALS:
-                seals = [seal for (seal,) in reversed(_seal_positions(database))]
-                return [{"seal": seal} for seal in seals if seal >= values["begin"]]
+                return [{"seal": seal} for (seal,) in reversed(_seal_positions(database))]
             case log_start._CHECKPOINTS:
                 return [
                     {"seq": s.position, "digest": s.digest, "version": s.version, "body": s.body}

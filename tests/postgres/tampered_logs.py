@@ -13,7 +13,8 @@ from eventsched.history.verify.verified_log import BatchRow
 from tests.databases import migrate
 from tests.postgres.simulations import small_batches
 
-TYPED = ("queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention")
+TYPED = ("queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention", "victim",
+         "comparison")  # fmt: skip
 NAMES = ("node", "pod", "decision", "verdict", "scoring")
 TABLES = ("stream", "head", "epoch", "batch", "detail", "snapshot", *NAMES, "pod_now",
           "record_count", *TYPED)  # fmt: skip

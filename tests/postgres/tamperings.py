@@ -249,6 +249,21 @@ def a_refusal_added(log: TamperedLog) -> tuple[int, str]:
 
 
 @tampering
+def a_victim_of_nothing(log: TamperedLog) -> tuple[int, str]:
+    first = log.batch(200).first
+    log.run(f"INSERT INTO victim SELECT {first}, 0, uid, uid, stream, 'n' FROM pod LIMIT 1")
+    return first, "table victim has a row"
+
+
+@tampering
+def a_comparison_of_nothing(log: TamperedLog) -> tuple[int, str]:
+    first = log.batch(200).first
+    log.run(f"INSERT INTO comparison SELECT {first}, 0, 0, 0, uid, stream, 1, true, 'same'"
+            " FROM pod LIMIT 1")  # fmt: skip
+    return first, "table comparison has a row"
+
+
+@tampering
 def a_mention_that_hides_nothing(log: TamperedLog) -> tuple[int, str]:
     first = log.batch(200).first
     log.run(f"INSERT INTO mention SELECT {first}, uid, stream FROM pod LIMIT 1")

@@ -30,7 +30,7 @@ HOUR = 3600
 NOW = 10 * HOUR * 1_000_000
 TABLES = {
     "batch", "detail", "decision", "queue_move", "queue_stay", "reservation", "pod_end", "refusal",
-    "mention",
+    "mention", "victim", "comparison",
 }  # fmt: skip
 
 

@@ -29,7 +29,8 @@ SELECTS: dict[str, set[str]] = {
         "archived", "batch", "checkpoint", "decision", "detail", "epoch", "head", "partition",
         "pod", "pruned", "verdict")},
     **{f"{_LOG}.{name}": _RAW for name in (
-        "chosen_stream", "mention", "node", "pod_end", "pod_now", "preempted",
+        "acting_stream", "chosen_stream", "comparison", "mention", "node", "pod_end", "pod_now",
+        "preempted", "victim",
         "queue_move", "queue_stay", "record_count", "refusal", "request", "reservation", "scoring",
         "snapshot", "stream_grant", "tenant_grant")},
     f"{_LOG}.migration": _READ | {ARCHIVER, MIGRATOR},
@@ -37,13 +38,14 @@ SELECTS: dict[str, set[str]] = {
     f"{_LOG}.tenant_secret": set(),
     # Partitions are read through their tables only.
     **{f"{_LOG}.{name}_#": set() for name in (
-        "batch", "decision", "detail", "mention", "pod_end", "queue_move", "queue_stay", "refusal",
-        "reservation")},
+        "batch", "comparison", "decision", "detail", "mention", "pod_end", "queue_move",
+        "queue_stay", "refusal", "reservation", "victim")},
     f"{_PEOPLE}.events": _RAW,  # readers: all columns except the record
     **{f"{_PEOPLE}.{name}": _READ for name in (
         "bindings", "decisions", "evictions", "extender_calls", "extender_inquiries",
-        "first_nodes", "kinds", "memory", "oldest_waiting", "pods_now", "preemptions",
-        "queue_moves", "queue_stays", "refusals", "requests", "reservations", "streams")},
+        "first_nodes", "kinds", "memory", "oldest_waiting", "ping_pongs", "pods_now",
+        "preempted_for_nothing", "preemptions", "queue_moves", "queue_stays", "refusals",
+        "requests", "reservations", "shadow_decisions", "starving_pods", "streams")},
 }  # fmt: skip
 """The roles that may read each table or view."""
 CHANGES: dict[tuple[str, str], set[str]] = {
@@ -69,6 +71,7 @@ CALLS: dict[str, set[str]] = {
     **{f"{_LOG}.{name}": set() for name in (
         "attach_partition(text,integer,bigint,bigint)", "check_grant()", "deny()",
         "derive(integer,bigint,json,boolean)", "derive_names(integer,bigint,json)",
+        "derive_outcomes(integer,bigint,json)",
         "droppable(text,timestamp with time zone,boolean)",
         "extend_partitions(integer,bigint)", "granted_namespaces(text)", "mark_seals()",
         "make_partition(integer,bigint,bigint)", "mark_requests()", "opaque_id(uuid)",
@@ -76,8 +79,9 @@ CALLS: dict[str, set[str]] = {
         "thin_unchecked(text,timestamp with time zone)")},
     # Views call these with the rights of who asks; they return typed values.
     **{f"{_LOG}.{name}": _READ for name in (
-        "eviction_end(integer,bigint,bigint,text,boolean)", "pod_uid(json)",
-        "queue_message(integer,bigint)", "rows_in(text)", '"time"(bigint)', "uid(text)")},
+        "eviction_end(integer,bigint,bigint,text,boolean)", "pod_owner(integer,bigint)",
+        "pod_uid(json)", "queue_message(integer,bigint)", "rows_in(text)", '"time"(bigint)',
+        "uid(text)")},
     **{f"{_LOG}.{name}": _RAW for name in (
         "batches_of(integer,uuid)", "entries(bytea,integer)", "integer_at(bytea,integer,integer)",
         "record(integer,bigint)", "scored(integer,bigint)", "vector(integer,bigint,integer)")},
@@ -87,8 +91,9 @@ CALLS: dict[str, set[str]] = {
         "candidates", "refusals", "scores", "verdicts")},
     **{f"{_PEOPLE}.tenant_{name}": {TENANT} for name in (
         "bindings(text,text)", "decisions(text,text)", "evictions()", "neighbours(text)",
-        "pods_now(text,text)", "queue_moves(text,text)", "refusals(text,text)",
-        "verdicts(text,bigint)")},
+        "ping_pongs(text,text)", "pods_now(text,text)", "preempted_for_nothing(text,text)",
+        "queue_moves(text,text)", "refusals(text,text)", "shadow_decisions(text,text)",
+        "starving_pods(text,text)", "verdicts(text,bigint)")},
 }  # fmt: skip
 """The roles that may call each function."""
 _RELATIONS = r"""

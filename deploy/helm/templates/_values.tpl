@@ -102,7 +102,10 @@ extender: {{ $extender.enabled | default false }}
 archive: {{ $archive.enabled | default false }}
 checkpoints: {{ (.Values.checkpoints | default dict).secret | default "" | quote }}
 extenderPort: {{ dig "extender" "port" 8888 (.Values.settings | default dict) | int }}
-role: {{ (.Values.rbac | default dict).role | default "kube-scheduler" }}
+{{- $shadow := dig "shadow" "enabled" false (.Values.settings | default dict) }}
+{{- $role := (.Values.rbac | default dict).role | default "kube-scheduler" }}
+shadow: {{ $shadow }}
+role: {{ ternary "shadow" $role (and $shadow (ne $role "none")) }}
 {{- if $cnpg.enabled }}
 secret: {{ printf "%s-postgres-app" .Release.Name | quote }}
 urlKey: uri

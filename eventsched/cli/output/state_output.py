@@ -8,6 +8,7 @@ from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough, zone
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
 from eventsched.domain.records import Queue
+from eventsched.history.past_state.anomalies import Anomaly
 from eventsched.history.past_state.missed_wake_ups import MissedWakeUp
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
@@ -274,6 +275,32 @@ def missed_json(missed: MissedWakeUp) -> dict[str, Any]:
         "failed_seq": missed.flush.failed,
         "flushed_seq": missed.flush.flushed,
         "placed_seq": missed.flush.placed,
+    }
+
+
+def anomalies_text(anomalies: Sequence[Anomaly], now: int) -> str:
+    """Anomalies as a table."""
+    if not anomalies:
+        return "no anomalies"
+    rows = [
+        [each.kind, f"{each.namespace}/{each.pod}", rough(max(0, now - each.since)), each.text]
+        for each in anomalies
+    ]
+    found = counted(len(anomalies), "finding")
+    return f"{found}\n\n{table(('anomaly', 'pod', 'since', 'what'), rows)}"
+
+
+def anomaly_json(anomaly: Anomaly) -> dict[str, Any]:
+    """An anomaly as JSON."""
+    return {
+        "kind": anomaly.kind,
+        "namespace": anomaly.namespace,
+        "pod": anomaly.pod,
+        "uid": anomaly.uid,
+        "since": iso(anomaly.since),
+        "seq": anomaly.seq,
+        "text": anomaly.text,
+        "facts": dict(anomaly.facts),
     }
 
 

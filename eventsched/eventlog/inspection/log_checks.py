@@ -11,8 +11,8 @@ DEAD_ROWS = 10_000
 """Dead rows of table ``head`` from which on it is found. It has one live row for each stream."""
 _RESTORE = "restore the database from a backup (docs/how-to/back-up-and-restore.md)"
 _TABLES = (
-    "batch", "decision", "epoch", "mention", "node", "pod", "pod_end", "queue_move", "queue_stay",
-    "refusal", "reservation", "scoring", "stream", "verdict",
+    "batch", "comparison", "decision", "epoch", "mention", "node", "pod", "pod_end", "queue_move",
+    "queue_stay", "refusal", "reservation", "scoring", "stream", "verdict", "victim",
 )  # fmt: skip
 APPEND_ONLY = tuple(
     f"{table}.{trigger}" for table in _TABLES for trigger in ("append_only", "append_only_all")

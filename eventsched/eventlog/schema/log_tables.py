@@ -266,6 +266,27 @@ mention = Table(
     Index("mention_pod", "stream", "pod"), _by_position("mention", "first"),
 )  # fmt: skip
 
+victim = Table(
+    "victim", metadata, _big("seq"), _big("at"), _pod(),
+    Column("preemptor", Uuid, nullable=False), _int("stream"), _text("node"),
+    _text("spared", nullable=True), Index("victim_position", "stream", "seq"),
+    Index("victim_preemptor", "stream", "preemptor"),
+)  # fmt: skip
+
+comparison = Table(
+    "comparison",
+    metadata,
+    *(_big(name) for name in ("seq", "at", "score", "chosen_score")),
+    _pod(),
+    *(_int(name) for name in ("stream", "attempt")),
+    Column("feasible", Boolean, nullable=False),
+    _text("outcome"),
+    *(_text(name, nullable=True) for name in ("node", "chosen", "plugin")),
+    Column("reasons", ARRAY(Text)),
+    Index("comparison_pod", "stream", "pod"),
+    _by_position("comparison"),
+)
+
 record_count = Table(
     "record_count",
     metadata,
@@ -353,6 +374,10 @@ _COMMENTS = {
     "pod_end": "Derived: one row per end of a pod",
     "refusal": "Derived: how many nodes a decision refused with one code",
     "mention": "Derived: the batches with records about a pod that no other table lists",
+    "victim": "Derived: one row per victim of a preemption",
+    "comparison": (
+        "Derived: one row per pod of which a shadow compared its decision with the real one"
+    ),
     "record_count": "Derived: the number of records of each kind",
     "verdict": "Derived: the words that a code stands for",
     "scoring": "Derived: the score columns that a number stands for",
@@ -372,7 +397,7 @@ _COMMENTS = {
     "batch.hash": "sha256 over this batch and the one before",
 }
 """The comments that the migrations set on tables and columns (migrations/sql: 0001_comments,
-0002_requests, 0010_rows, 0012_partitions, 0013_seals, 0014_tenants)."""
+0002_requests, 0010_rows, 0012_partitions, 0013_seals, 0014_tenants, 0020_rows)."""
 
 for _name, _comment in _COMMENTS.items():
     _table, _, _column = _name.partition(".")

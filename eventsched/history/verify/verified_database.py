@@ -37,8 +37,9 @@ _KEYS = {
 _POSITIONS = {
     "node": "seq", "pod": "seq", "decision": "seq", "queue_move": "seq", "queue_stay": "seq",
     "reservation": "seq", "pod_end": "seq", "refusal": "seq", "mention": "first",
+    "victim": "seq", "comparison": "seq",
 }  # fmt: skip
-_FURTHER_ORDER = {"refusal": ", number", "mention": ", pod::text"}
+_FURTHER_ORDER = {"refusal": ", number", "mention": ", pod::text", "victim": ", pod::text"}
 """What orders rows of one position."""
 _BATCHES = """
 SELECT first, count, epoch, (extract(epoch FROM written_at) * 1000000)::bigint,

@@ -204,6 +204,11 @@ COLUMNS = {
     "pod_end": ("seq", "at", "pod::text"),
     "refusal": ("seq", "number", "nodes"),
     "mention": ("first", "pod::text"),
+    "victim": ("seq", "at", "pod::text", "preemptor::text", "node", "spared"),
+    "comparison": (
+        "seq", "at", "pod::text", "outcome", "node", "chosen", "attempt", "feasible", "plugin",
+        "reasons", "score", "chosen_score",
+    ),
     "record_count": ("records",),
     "verdict": ("plugin", "code", "reasons"),
     "scoring": ("plugin", "weight", "normalization"),

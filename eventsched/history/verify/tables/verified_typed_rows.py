@@ -1,5 +1,5 @@
 """Verifies the rows that are written when something about a pod begins or ends: moves, stays in a
-queue, reservations, refusals, mentions, and the counts of records.
+queue, reservations, refusals, mentions, victims, comparisons, and the counts of records.
 
 Written from docs/log-format.md, like all of verification.
 """
@@ -14,7 +14,10 @@ from eventsched.history.verify.verified_log import Tables
 _QUEUES = ("active", "backoff", "unschedulable", "gated")
 _HELD = ("binding", "waiting")
 _TYPED = frozenset(("PodQueued", "PodDecided", "PodDeleted", "PodBound"))
-_TABLES = "queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention"
+_TABLES = (
+    "queue_move", "queue_stay", "reservation", "pod_end", "refusal", "mention", "victim",
+    "comparison",
+)  # fmt: skip
 
 Pod = dict[str, Any]
 
@@ -71,6 +74,7 @@ class TypedRowCheck:
             self._others.add(pod)
         if kind == "PreemptionDecided":
             self._others.update(uuid(victim) for victim in record.get("victims", ()))
+            self._expected["victim"] += sorted(_victims(position, at, pod, record))
         if kind == "PodDeleted" and pod in self._unknown:
             self._gone.add(pod)
         if kind == "PodQueued":
@@ -80,6 +84,8 @@ class TypedRowCheck:
             self._expected["refusal"] += [(position, *count) for count in counts]
         elif kind == "PodDeleted":
             self._expected["pod_end"].append((position, at, pod))
+        elif kind == "PlacementCompared":
+            self._expected["comparison"].append(_comparison(position, at, pod, record))
         if before.get("state") in _QUEUES and after.get("state") != before["state"]:
             stay = (position, before["since"], at, pod, before["state"])
             self._expected["queue_stay"].append(stay)
@@ -162,4 +168,22 @@ def _move(position: int, at: int, cause: int, pod: str, record: Record) -> Row:
     return (
         position, at, cause, pod, record["queue"], get("cause"), get("plugin"), get("until"),
         get("failures"), get("errors"), get("rejectors"), get("pending"),
+    )  # fmt: skip
+
+
+def _victims(position: int, at: int, preemptor: str, record: Record) -> list[Row]:
+    spared = dict.fromkeys(record.get("sent_back", ()), "sent back")
+    spared.update((uid, "leaving") for uid in record.get("leaving", ()))
+    return [
+        (position, at, uuid(uid), preemptor, record["node"], spared.get(uid))
+        for uid in record.get("victims", ())
+    ]
+
+
+def _comparison(position: int, at: int, pod: str, record: Record) -> Row:
+    get = record.get
+    return (
+        position, at, pod, record["outcome"], get("node"), get("chosen"), get("attempt", 0),
+        get("feasible", False), get("plugin"), get("reasons"), get("score", 0),
+        get("chosen_score", 0),
     )  # fmt: skip

@@ -1,0 +1,104 @@
+"""Anomalies of a log in a database: pods that starve, workloads and nominations that go back and
+forth, and preemptions that were for nothing. The views of schema 0020 define them; docs/sql.md
+describes them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Ask = Callable[..., Sequence[Mapping[Any, Any]]]
+"""Asks a query with named parameters; ``:s`` is the stream's number."""
+
+STARVING, EVICTED, NOMINATED, FOR_NOTHING = (
+    "starving", "evicted again", "nominated again", "preempted for nothing",
+)  # fmt: skip
+KINDS = STARVING, EVICTED, NOMINATED, FOR_NOTHING
+LOOKED_AT = 1_000
+"""Victims of preemptions that are looked at, the newest, as the view ping_pongs does."""
+
+_FLOOR = """
+SELECT coalesce(min(seq), 0) AS floor FROM (
+    SELECT seq FROM eventsched_log.victim WHERE stream = :s ORDER BY seq DESC LIMIT :most
+) AS newest
+"""
+_STARVING = """
+SELECT v.*, v.waiting_since AS since FROM eventsched.starving_pods v
+WHERE v.stream = :stream{visible} ORDER BY v.waiting_since, v.seq LIMIT :limit
+"""
+_PING_PONGS = """
+SELECT v.* FROM eventsched.ping_pongs v
+WHERE v.stream = :stream{visible} ORDER BY v.kind, v.seq DESC LIMIT :limit
+"""
+_FOR_NOTHING = """
+SELECT v.*, v.at AS since FROM eventsched.preempted_for_nothing v
+WHERE v.stream = :stream AND v.seq >= :floor{visible} ORDER BY v.seq DESC LIMIT :limit
+"""
+_FACTS = {
+    STARVING: (
+        "priority", "state", "attempts", "overtaken_by", "plugin", "reason", "owner_kind",
+        "owner_name",
+    ),
+    EVICTED: ("owner_kind", "owner_name", "times"),
+    NOMINATED: ("times",),
+    FOR_NOTHING: ("node", "victims", "outcome", "landed_on", "ended_seq"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """One anomaly: its ``kind`` (KINDS), the pod, since when (µs), a position of the log (of the
+    pod's arrival if it starves, else of the last preemption), and what else is known."""
+
+    kind: str
+    namespace: str
+    pod: str
+    uid: str
+    since: int
+    seq: int
+    facts: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """What is wrong, in words."""
+        facts = self.facts
+        match self.kind:
+            case "starving":
+                why = f": {facts['plugin']}: {facts['reason']}" if facts["plugin"] else ""
+                return f"{facts['overtaken_by']} later pods of its priority or less placed{why}"
+            case "evicted again":
+                owner = f"{facts['owner_kind']}/{facts['owner_name']}"
+                return f"pods of {owner} evicted {facts['times']} times within an hour"
+            case "nominated again":
+                return f"nominated {facts['times']} times within an hour, without finding a node"
+        end = f"went to {facts['landed_on']}" if facts["landed_on"] else "was deleted"
+        return f"{facts['victims']} left {facts['node']} for it, and it {end}"
+
+
+def stored_anomalies(
+    ask: Ask,
+    stream: str,
+    limit: int,
+    visible: str = "",
+    values: Mapping[str, Any] | None = None,
+) -> list[Anomaly]:
+    """The anomalies of a stream, at most ``limit`` of each view: the pods that wait longest, then
+    the newest preemptions. ``visible`` is a condition of SQL on ``v.namespace``, with ``values``.
+    """
+    named = {"stream": stream, "limit": limit, **(values or {})}
+    floor = ask(_FLOOR, most=LOOKED_AT)[0]["floor"]
+    found = [_anomaly(STARVING, row) for row in ask(_STARVING.format(visible=visible), **named)]
+    kinds = {"evicted": EVICTED, "nominated": NOMINATED}
+    found += [
+        _anomaly(kinds[row["kind"]], row)
+        for row in ask(_PING_PONGS.format(visible=visible), **named)
+    ]
+    wasted = ask(_FOR_NOTHING.format(visible=visible), floor=floor, **named)
+    return found + [_anomaly(FOR_NOTHING, row) for row in wasted]
+
+
+def _anomaly(kind: str, row: Mapping[Any, Any]) -> Anomaly:
+    return Anomaly(
+        kind, row["namespace"], row["pod"], str(row["pod_uid"]),
+        round(row["since"].timestamp() * 1e6), row["seq"],
+        {name: row[name] for name in _FACTS[kind]},
+    )  # fmt: skip

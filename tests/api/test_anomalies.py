@@ -1,0 +1,99 @@
+"""Anomalies over HTTP and as the command prints them, and what a client of one namespace sees."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from eventsched.api.application import application
+from eventsched.api.gates.gate import OpenGate
+from eventsched.api.operations import Desk
+from eventsched.cli.main import main
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
+from tests.api.test_visibility import OneNamespace
+from tests.databases import Server, migrate
+from tests.postgres.anomalous import Diary
+
+STREAM = "anomalous"
+ASKED = f"/queue/anomalies?stream={STREAM}"
+
+
+def written(address: str) -> None:
+    """Each namespace has each anomaly once: the workload web of ``prod`` leaves for bosses of
+    ``guests``, and the other way round."""
+    migrate(address)
+    diary = Diary("n1", "n2")
+    spaces = ("prod", "guests")
+    for namespace in spaces:
+        diary.arrives(f"huge-{namespace}", namespace=namespace)
+        diary.is_refused(f"huge-{namespace}")
+    for number in range(3):
+        for namespace, other in (spaces, spaces[::-1]):
+            web = diary.arrives(
+                f"web-{number}-{namespace}", f"web-{namespace}", namespace=namespace
+            )
+            diary.is_placed(web, "n1")
+            boss = f"boss-{other}"
+            if not number:
+                diary.arrives(boss, priority=9, namespace=other)
+            diary.preempts(boss, "n1", web)
+            diary.goes(web)
+        diary.minute += 5
+    for namespace in spaces:
+        diary.is_placed(f"boss-{namespace}", "n2")
+        diary.is_placed(diary.arrives(f"late-{namespace}", namespace=namespace), "n1")
+    diary.write(address, STREAM)
+
+
+@pytest.fixture(scope="module")
+def address(one_server: Server) -> Iterator[str]:
+    with one_server.fresh(written) as url:
+        yield url
+
+
+def test_one_namespace_sees_its_own_anomalies_and_no_names_of_others(address: str) -> None:
+    with closing(DatabaseStreams(address)) as streams:
+        desk = Desk(streams, FoldedStates())
+        whole = Client(application(desk, OpenGate(local_only=True))).get(ASKED)["anomalies"]
+        seen = Client(application(desk, OneNamespace())).get(ASKED)["anomalies"]
+    assert seen == [each for each in whole if each["namespace"] == "prod"]
+    assert "guests" not in json.dumps(seen)
+    assert [(each["kind"], each["pod"], each["text"]) for each in seen] == [
+        ("starving", "huge-prod", "2 later pods of its priority or less placed"),
+        ("evicted again", "web-2-prod",
+         "pods of ReplicaSet/web-prod evicted 3 times within an hour"),
+        ("nominated again", "boss-prod",
+         "nominated 3 times within an hour, without finding a node"),
+        *[("preempted for nothing", "boss-prod", "1 left n1 for it, and it went to n2")] * 3,
+    ]  # fmt: skip
+    assert len(whole) == 2 * len(seen)
+
+
+def test_the_command_prints_what_the_api_answers(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(DatabaseStreams(address)) as streams:
+        desk = Desk(streams, FoldedStates())
+        answer = Client(application(desk, OpenGate(local_only=True))).get(ASKED)
+    words = ("queue", "--anomalies", "--database", address, "--stream", STREAM)
+    assert main([*words, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == answer
+    assert main([*words]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "12 findings"
+    assert lines[3].split() == [
+        "starving", "prod/huge-prod", "15m00s", "2", "later", "pods", "of", "its", "priority", "or",
+        "less", "placed",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [("--at", "3"), ("--queue", "active"), ("--missed-wake-ups",)])
+def test_what_does_not_go_together(
+    address: str, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("queue", "--anomalies", "--database", address, "--stream", STREAM)
+    assert main([*words, *more]) == 2
+    assert "--anomalies" in capsys.readouterr().err
