@@ -6,12 +6,19 @@ import pytest
 from eventsched.history.verify.verified_database import one_moment
 from tests.postgres.tampered_logs import ACQUIRE, GUARDED, TABLES, TamperedLog
 
+ROWS = {
+    "mention": "SELECT 0, uid, stream",
+    "victim": "SELECT 0, 0, uid, uid, stream, 'n'",
+    "comparison": "SELECT 0, 0, 0, 0, uid, stream, 1, true, 'same'",
+}
+"""A row of each table of which this log has none."""
+
 
 @pytest.mark.parametrize("table", GUARDED)
 def test_the_log_refuses_changes_of_the_superuser(tight_log: TamperedLog, table: str) -> None:
     name, column = f"eventsched_log.{table}", "name" if table == "stream" else "stream"
-    if table == "mention":  # this log has none
-        tight_log.run("INSERT INTO mention SELECT 0, uid, stream FROM pod LIMIT 1")
+    if table in ROWS:
+        tight_log.run(f"INSERT INTO {table} {ROWS[table]} FROM pod LIMIT 1")
     for statement in (
         f"UPDATE {name} SET {column} = {column}",
         f"DELETE FROM {name}",
@@ -20,8 +27,8 @@ def test_the_log_refuses_changes_of_the_superuser(tight_log: TamperedLog, table:
         with pytest.raises(psycopg.Error, match="the log is append-only") as refused:
             tight_log.connection.execute(statement.encode())
         assert refused.value.sqlstate == "ES009"
-    if table == "mention":
-        tight_log.run("DELETE FROM mention")
+    if table in ROWS:
+        tight_log.run(f"DELETE FROM {table}")
     assert tight_log.verify().problems == []
 
 
