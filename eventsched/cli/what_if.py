@@ -12,6 +12,12 @@ from eventsched.cli.output.replays.grid_output import grid_text
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.replays.what_if_chart import chart
 from eventsched.cli.output.replays.what_if_output import result_text
+from eventsched.cli.stored_what_if import (
+    ResultStore,
+    add_store_options,
+    refuse_store,
+    result_store,
+)
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime.assembly import Assembly, assemble
@@ -64,6 +70,7 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--chart", type=Path, metavar="FILE.svg", help="draw both sides over time, as SVG"
     )
+    add_store_options(group)
     group.add_argument("--full", action="store_true", help="show all pods of a long table")
 
 
@@ -76,7 +83,7 @@ def is_asked_for(options: argparse.Namespace) -> bool:
         return True
     for name, option in (
         ("open_loop", "--open-loop"), ("first", "--from"), ("fail_if", "--fail-if"),
-        ("full", "--full"), ("chart", "--chart"),
+        ("full", "--full"), ("chart", "--chart"), ("store", "--store"), ("store_in", "--store-in"),
     ):  # fmt: skip
         if getattr(options, name):
             raise InputError(option, "is about a run under other rules", "add --what-if CONFIG")
@@ -92,12 +99,17 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
         _refuse_for_open(options, conditions)
     if options.chart is not None and len(names) > 1:
         raise InputError("--chart", "draws one configuration", "name only one by --what-if")
+    refuse_store(options, len(names))
     parse_changes(options.nodes)
     with opened_log(options) as opened:
         stretch = _stretch(opened, options)
         if len(names) > 1:
             return _print_grid(_grid(options, opened, stretch, names, recorded), options)
-        document = _decided(options, opened, stretch, names[0], recorded, RecordProgress())
+        with result_store(options, opened, stretch, names[0]) as store:
+            progress = RecordProgress()
+            document = _decided(options, opened, stretch, names[0], recorded, progress, store)
+            if store is not None:
+                document["stored"] = store.commit()
     if options.chart is not None:
         _draw(options.chart, document)
     if options.output == "json":
@@ -109,17 +121,18 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
 
 def _decided(
     options: argparse.Namespace, opened: OpenLog, stretch: Stretch, name: str,
-    recorded: AssemblyMaker, progress: RecordProgress,
+    recorded: AssemblyMaker, progress: RecordProgress, store: ResultStore | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The result of one configuration."""
+    """The result of one configuration, whose records go to ``store``."""
     conditions = [parse_condition(text) for text in options.fail_if]
     rules = OtherRules(
         name,
         lambda opening: recorded(opening, opened.log.stream, options.plugin),
         _chosen(name, options.plugin),
+        "" if store is None else store.origin,
     )
     changes = parse_changes(options.nodes)
-    document, failed = _run(options, stretch, rules, changes, conditions, progress)
+    document, failed = _run(options, stretch, rules, changes, conditions, progress, store)
     return {"stream": opened.log.stream, "rules": name, **document, "failed": failed}
 
 
@@ -190,6 +203,7 @@ def _run(
     changes: NodeChanges,
     conditions: list[Condition],
     progress: RecordProgress,
+    store: ResultStore | None,
 ) -> tuple[dict[str, Any], list[str]]:
     """The result, and the conditions that hold."""
     try:
@@ -197,7 +211,13 @@ def _run(
             loop = run_open(stretch, rules, progress)
             found = [each.text for each in conditions if each.holds(lambda m: open_value(loop, m))]
             return open_document(loop, stretch.first, stretch.end), found
-        outcome = run_closed(stretch, rules, changes, progress=progress)
+        if store is None:
+            outcome = run_closed(stretch, rules, changes, progress=progress)
+        else:
+            outcome = run_closed(
+                stretch, rules, changes, with_detail=True, watch=store.result.take,
+                progress=progress,
+            )  # fmt: skip
     finally:
         progress.done()
     found = [each.text for each in conditions if each.holds(lambda m: closed_value(outcome, m))]

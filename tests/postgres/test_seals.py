@@ -310,6 +310,13 @@ def test_the_state_of_a_dropped_part_is_in_the_archive(
     archive = ["--database", small, "--from-archive", str(tmp_path)]
     assert main(["state", "--at", "1", *archive]) == 0
     assert "before position 1," in capsys.readouterr().out
+    for what_if in (["--from", "1"], ["--store", "other"], ["--open-loop", "--from", "1"]):
+        command = ["replay", "--what-if", *what_if, "--stream", STREAM]
+        assert main([*command, "--database", small]) == 2
+        message = capsys.readouterr().err
+        assert "were dropped; an archive has them (" in message
+        assert f"{day}.batches.parquet): add --from-archive FOLDER" in message
+        assert main([*command, *archive]) == 0
 
 
 def test_commands_answer_from_what_is_left(small: str, capsys: pytest.CaptureFixture[str]) -> None:

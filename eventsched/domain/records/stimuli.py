@@ -75,6 +75,12 @@ def shadows(source: StreamStarted | TermBegan) -> tuple[str, ...]:
     return tuple(source.inputs.get(SHADOWS, "").split())
 
 
+WHAT_IF = "whatIf"
+"""The key in ``inputs`` of where a stream comes from that is the result of a what-if run: the
+stream, the range and the rules, for people. Beside other rules, a ``TermBegan`` in the middle has
+it alone."""
+
+
 WORK_BUDGET = "workBudget"
 """The key in ``inputs`` of the most units of work that one attempt may take
 (scheduling/cycle/work_budget.py)."""

@@ -29,17 +29,8 @@ from eventsched.eventlog.archive.archive_manifest import (
 from eventsched.eventlog.archive.archived_batches import read_batches, read_details
 from eventsched.eventlog.chain import genesis
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
+from eventsched.eventlog.whole_stream import ACQUIRE, APPEND, EXISTS, SESSION
 
-_SESSION = (
-    "SET synchronous_commit = on; SET statement_timeout = 0;"
-    " SET idle_in_transaction_session_timeout = 0"
-)
-_EXISTS = "SELECT FROM eventsched_log.stream WHERE name = %s"
-_ACQUIRE = "SELECT stream, epoch, next FROM eventsched_log.acquire(%s, %s, %s, %s)"
-_APPEND = """
-SELECT eventsched_log.append(%s::integer, %s::integer, %s, %s::bigint, %s::integer, %s::bigint,
-    %s::json, %s::bytea, %s::bytea, %s::json, %s::bigint[], %s::bigint[], %s::bytea[])
-"""
 _SEALED = """
 SELECT count(*) FROM eventsched_log.partition p
 WHERE p.stream = %s AND p.first = %s AND %s = (
@@ -67,8 +58,8 @@ def restored(
         raise InputError(where, "does not begin at position 0", "restore the files from a copy")
     try:
         with psycopg.connect(libpq_url(address), **NOTICES) as connection:
-            connection.execute(_SESSION)
-            if connection.execute(_EXISTS, (stream,)).fetchone() is not None:
+            connection.execute(SESSION)
+            if connection.execute(EXISTS, (stream,)).fetchone() is not None:
                 raise InputError(
                     "--stream", f"stream {stream} is in the database", "name an empty database"
                 )
@@ -122,7 +113,7 @@ class _Restoration:
 
     def _begin(self, epoch: int, token: str, first: int) -> None:
         values = (self._stream, UUID(token), _HOLDER, __version__)
-        row = self._connection.execute(_ACQUIRE, values).fetchone()
+        row = self._connection.execute(ACQUIRE, values).fetchone()
         assert row is not None
         self._number, self._epoch, self._token = row[0], epoch, bytes.fromhex(token)
         if tuple(row[1:]) != (epoch, first):
@@ -133,7 +124,7 @@ class _Restoration:
     def _append(self, batch: StoredBatch, details: list[tuple[Any, ...]]) -> None:
         seqs, bases, bodies = map(list, zip(*details, strict=True)) if details else ([], [], [])
         self._connection.execute(
-            _APPEND,
+            APPEND,
             (
                 self._number, batch.epoch, UUID(bytes=self._token), batch.first, batch.count,
                 batch.written_at, batch.mark, self._hash, batch.hash, batch.body,

@@ -1,7 +1,7 @@
 """Describes records, one line each. The caller looks up the names of pods."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from eventsched.domain import records
@@ -19,6 +19,7 @@ from eventsched.domain.records import (
 )
 from eventsched.domain.records.extender_records import BIND, PREEMPT, PRIORITIZE
 from eventsched.domain.records.record_catalogue import CATALOGUE
+from eventsched.domain.records.stimuli import WHAT_IF
 
 Namer = Callable[[str], str]
 """Gives ``namespace/name`` for a uid, or the uid itself if it is unknown."""
@@ -86,7 +87,6 @@ def describe(record: AnyRecord, name: Namer = str) -> str:
 
 
 _TEMPLATES: dict[type[Record], str] = {
-    records.StreamStarted: "stream started by eventsched {0.engine}, seed {0.seed}",
     records.HistoryLost: "history was lost: the database is on {0.timeline}",
     records.WatchRelisted: (
         "the watch of {0.resource} had a gap, from {0.since} to {0.upto}: listed again"
@@ -112,8 +112,18 @@ _TEMPLATES: dict[type[Record], str] = {
 """Kinds whose description is a template for the record's fields."""
 
 
+def _stream_started(started: records.StreamStarted, _: Namer) -> str:
+    text = f"stream started by eventsched {started.engine}, seed {started.seed}"
+    return text + _origin(started.inputs)
+
+
+def _origin(inputs: Mapping[str, str]) -> str:
+    """Where a stream comes from that is the result of a what-if run."""
+    return f"; what if, of {inputs[WHAT_IF]}" if WHAT_IF in inputs else ""
+
+
 def _term_began(began: records.TermBegan, _: Namer) -> str:
-    text = f"epoch {began.epoch} began"
+    text = f"epoch {began.epoch} began{_origin(began.inputs)}"
     if not began.engine:
         return text
     return f"{text}; a new version or configuration takes effect (eventsched {began.engine})"
@@ -320,6 +330,7 @@ def _placement_compared(compared: records.PlacementCompared, _: Namer) -> str:
 
 
 _TEXTS: dict[type[Record], Callable[[Any, Namer], str]] = {
+    records.StreamStarted: _stream_started,
     records.TermBegan: _term_began,
     records.PodAdded: _pod_added,
     records.PodUpdated: _pod_updated,

@@ -25,6 +25,12 @@ def result_text(document: Mapping[str, Any], *, full: bool = False) -> str:
         lines += [f"{number} of {counted(document['decisions'], 'decision')} come out otherwise"]
     if document["differences"]:
         lines += ["", _differences(document["differences"], full=full)]
+    if "stored" in document:
+        stored = document["stored"]
+        lines += [
+            "",
+            f"stored as stream {stored['stream']}: {counted(stored['records'], 'record')}",
+        ]
     lines += [f"true: {text}" for text in document["failed"]]
     return "\n".join(lines)
 

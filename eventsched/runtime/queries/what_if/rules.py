@@ -8,7 +8,7 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
-from eventsched.domain.records.stimuli import SERVES, SHADOWS
+from eventsched.domain.records.stimuli import SERVES, SHADOWS, WHAT_IF
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import Opening
@@ -22,11 +22,13 @@ AssemblyOf = Callable[[Opening], Assembly]
 @dataclass(frozen=True)
 class OtherRules:
     """Which rules decide. ``name`` is for people. ``chosen`` are the rules of a configuration;
-    without it the ones in force in the log are used, which ``recorded`` makes."""
+    without it the ones in force in the log are used, which ``recorded`` makes. ``origin`` says, in
+    a stream of the result, where it comes from."""
 
     name: str
     recorded: AssemblyOf
     chosen: Assembly | None = None
+    origin: str = ""
 
     def assembly(self, opening: Opening) -> Assembly:
         """The rules while ``opening`` is in force. Raises InputError for extenders, which cannot be
@@ -47,30 +49,44 @@ class OtherRules:
 
     def opening(self, record: Opening) -> Opening:
         """The record with these rules; the record itself if it has them already."""
-        if self.chosen is None or self.are(record):
+        if self.are(record):
             return record
+        configuration, plugins = self._sources(record)
         return msgspec.structs.replace(
-            record,
-            configuration=self.chosen.text,
-            plugins=self.chosen.sources,
-            inputs={**record.inputs, "configuration": self.chosen.digest},
+            record, configuration=configuration, plugins=plugins, inputs=self._inputs(record)
         )
 
     def are(self, opening: Opening) -> bool:
         """Whether these rules are the ones that the record puts in force."""
+        if self.origin:
+            return False
         if self.chosen is None:
             return True
         digest = opening.inputs.get("configuration")
         return digest == self.chosen.digest and opening.plugins == self.chosen.sources
 
     def term(self, opening: Opening, flags: tuple[int, ...]) -> TermBegan:
-        """The record that puts these rules in force in the middle of a history."""
-        assert self.chosen is not None
+        """The record that puts these rules in force in the middle of a history. Those of the log
+        are in force already: then it only says where the stream comes from."""
+        if self.chosen is None:
+            return TermBegan(epoch=0, token="0" * 8, inputs=self._inputs(None))
+        configuration, plugins = self._sources(opening)
         return TermBegan(
-            epoch=0, token="0" * 8, engine=__version__, flags=flags, plugins=self.chosen.sources,
-            configuration=self.chosen.text,
-            inputs={**opening.inputs, "configuration": self.chosen.digest},
+            epoch=0, token="0" * 8, engine=__version__, flags=flags, plugins=plugins,
+            configuration=configuration, inputs=self._inputs(opening),
         )  # fmt: skip
+
+    def _sources(self, opening: Opening) -> tuple[str, dict[str, str]]:
+        """The text of the configuration, and the plugins' digests by name."""
+        if self.chosen is None:
+            return opening.configuration, opening.plugins
+        return self.chosen.text, self.chosen.sources
+
+    def _inputs(self, opening: Opening | None) -> dict[str, str]:
+        changed = {} if self.chosen is None else {"configuration": self.chosen.digest}
+        if self.origin:
+            changed[WHAT_IF] = self.origin
+        return {**({} if opening is None else opening.inputs), **changed}
 
 
 def is_start(record: object) -> bool:

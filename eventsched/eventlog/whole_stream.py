@@ -1,0 +1,150 @@
+"""A stream that is written as a whole: its batches are kept in a temporary file until all are
+there, and are then loaded into a database in one transaction.
+
+Whatever ends the process before that leaves nothing in the database. The transaction is short
+compared with the computation, so other writers, who may have to wait for it when they need a new
+partition, do not wait for long.
+"""
+
+import pickle
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+from uuid import UUID, uuid4
+
+import psycopg
+
+from eventsched import __version__
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.eventlog import vectors
+from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
+from eventsched.eventlog.chain import ChainWriter, Head, SealedBatch, Term, genesis
+from eventsched.eventlog.port import Batch
+from eventsched.eventlog.schema import migrations
+
+SESSION = (
+    "SET synchronous_commit = on; SET statement_timeout = 0;"
+    " SET idle_in_transaction_session_timeout = 0"
+)
+EXISTS = "SELECT FROM eventsched_log.stream WHERE name = %s"
+ACQUIRE = "SELECT stream, epoch, next FROM eventsched_log.acquire(%s, %s, %s, %s)"
+APPEND = """
+SELECT eventsched_log.append(%s::integer, %s::integer, %s, %s::bigint, %s::integer, %s::bigint,
+    %s::json, %s::bytea, %s::bytea, %s::json, %s::bigint[], %s::bigint[], %s::bytea[])
+"""
+LoadProgress = Callable[[int, int], None]
+"""Called with the records that were loaded, and how many there are."""
+
+
+class WholeStream(ChainWriter):
+    """A new stream until it is committed. ``close`` gives up what was not committed."""
+
+    def __init__(
+        self, stream: str, holder: str, clock: Callable[[], int] = lambda: time.time_ns() // 1000
+    ) -> None:
+        """``holder`` is shown as the writer of the stream. ``clock`` returns the wall-clock time
+        (µs) stored with each batch."""
+        super().__init__(Term(stream, 0, b""), Head(0, genesis(stream)), clock)
+        self._holder = holder
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="eventsched-")  # noqa: SIM115
+        self.begin_term()
+
+    def begin_term(self) -> None:
+        """Begins a term at the head."""
+        self._term = Term(self.stream, self._term.epoch + 1, uuid4().bytes)
+        self._keep(self._term)
+
+    def append(self, batch: Batch) -> None:
+        """Adds a batch. Raises ValueError and ConflictError as ``EventLog.begin`` does, and
+        UnavailableError if there is no room for the file."""
+        self._keep(self._extend(batch))
+
+    def close(self) -> None:
+        """Removes the file."""
+        self._file.close()
+
+    def commit(self, address: str, progress: LoadProgress = lambda loaded, total: None) -> None:
+        """Writes all of it to a database. Raises InputError if the database has the stream, and
+        UnavailableError; nothing was written then."""
+        with _transaction(address, self.stream) as connection:
+            self._file.seek(0)
+            number = 0
+            while (kept := self._next()) is not None:
+                if isinstance(kept, Term):
+                    number = _acquired(connection, kept, self._holder)
+                else:
+                    connection.execute(APPEND, _values(number, kept))
+                    progress(kept.head.next, self.head)
+
+    def _keep(self, kept: Term | SealedBatch) -> None:
+        try:
+            pickle.dump(kept, self._file)
+        except OSError as problem:
+            raise UnavailableError(
+                f"a temporary file in {tempfile.gettempdir()}",
+                f"cannot be written: {problem.strerror or problem}",
+                "set $TMPDIR to a folder with more room",
+            ) from problem
+
+    def _next(self) -> Term | SealedBatch | None:
+        try:
+            kept: Term | SealedBatch = pickle.load(self._file)
+        except EOFError:
+            return None
+        return kept
+
+
+def require_new(address: str, stream: str, holder: str) -> None:
+    """Raises InputError if a database has a stream already, and UnavailableError if the user of the
+    address may not write it, which names the right that is missing."""
+    migrations.require(address)
+    with _transaction(address, stream) as connection:
+        _acquired(connection, Term(stream, 1, uuid4().bytes), holder)
+        connection.rollback()
+
+
+@contextmanager
+def _transaction(address: str, stream: str) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction in a database that does not have the stream."""
+    try:
+        with psycopg.connect(libpq_url(address), **NOTICES) as connection:
+            connection.execute(SESSION)
+            if connection.execute(EXISTS, (stream,)).fetchone() is not None:
+                raise InputError(
+                    f"stream {stream}", "is in the database already", "name another stream"
+                )
+            yield connection
+    except psycopg.errors.InsufficientPrivilege as problem:
+        remedy = problem.diag.message_hint or "GRANT eventsched_writer to this user"
+        raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
+    except psycopg.Error as problem:
+        remedy = "nothing was written; repair the database and run the command again"
+        raise UnavailableError(shown(address), _first_line(problem), remedy) from problem
+
+
+def _acquired(connection: psycopg.Connection[Any], term: Term, holder: str) -> int:
+    """Begins a term in the database. Returns the stream's number."""
+    values = (term.stream, UUID(bytes=term.token), holder, __version__)
+    row = connection.execute(ACQUIRE, values).fetchone()
+    assert row is not None
+    if row[1] != term.epoch:
+        raise InputError(
+            f"stream {term.stream}", "is written by somebody else", "name another stream"
+        )
+    return int(row[0])
+
+
+def _values(number: int, sealed: SealedBatch) -> tuple[Any, ...]:
+    details = sealed.details
+    return (
+        number, sealed.term.epoch, UUID(bytes=sealed.term.token), sealed.first, sealed.count,
+        sealed.written_at, sealed.mark.decode(), sealed.previous, sealed.hash,
+        sealed.body.decode(), list(details), [detail.base for detail in details.values()],
+        [vectors.pack(detail) for detail in details.values()],
+    )  # fmt: skip
+
+
+def _first_line(problem: psycopg.Error) -> str:
+    return (str(problem).strip().splitlines() or [type(problem).__name__])[0]
