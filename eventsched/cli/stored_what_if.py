@@ -104,7 +104,7 @@ def _place(options: argparse.Namespace) -> tuple[str | None, Path | None]:
 
 
 def _origin(options: argparse.Namespace, opened: OpenLog, stretch: Stretch, name: str) -> str:
-    """Where the stream comes from, for people."""
+    """The stream, range and rules that the result comes from, for people."""
     parts = [
         f"stream {opened.log.stream}, positions {stretch.first} to {stretch.end}", f"rules: {name}"
     ]  # fmt: skip

@@ -131,7 +131,7 @@ def _acquired(connection: psycopg.Connection[Any], term: Term, holder: str) -> i
     assert row is not None
     if row[1] != term.epoch:
         raise InputError(
-            f"stream {term.stream}", "is written by somebody else", "name another stream"
+            f"stream {term.stream}", "is written by another process", "name another stream"
         )
     return int(row[0])
 
