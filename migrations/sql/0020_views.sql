@@ -39,7 +39,7 @@ WITH waiting AS MATERIALIZED (
 ), arrived AS (
     SELECT stream, priority AS level, came, uid, 0 AS placed FROM waiting
     UNION ALL
-    SELECT n.stream, l.level, n.seq, NULL, 1
+    SELECT n.stream, l.level, n.seq, NULL::uuid AS uid, 1 AS placed
     FROM (SELECT DISTINCT stream, priority AS level FROM waiting) l
     JOIN eventsched_log.pod_now n
         ON n.stream = l.stream AND n.priority <= l.level AND n.attempts > 0
