@@ -48,3 +48,12 @@ BEGIN
         ON g.stream = v.stream AND g.namespace = v.namespace
     WHERE p_pod IS NULL OR v.pod = p_pod;
 END $$;
+
+COMMENT ON FUNCTION eventsched.tenant_starving_pods IS
+    'Rows of starving_pods of the tenant''s namespaces';
+COMMENT ON FUNCTION eventsched.tenant_ping_pongs IS
+    'Rows of ping_pongs of the tenant''s namespaces';
+COMMENT ON FUNCTION eventsched.tenant_preempted_for_nothing IS
+    'Rows of preempted_for_nothing of the tenant''s namespaces';
+COMMENT ON FUNCTION eventsched.tenant_shadow_decisions IS
+    'Rows of shadow_decisions of the tenant''s namespaces';
