@@ -10,6 +10,7 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.records import Queue
+from eventsched.eventlog.schema import migrations
 from tests.databases import Server, migrate
 from tests.postgres.anomalous import Diary, evicted_again, nominated_again, starving
 
@@ -68,6 +69,35 @@ def test_a_workload_that_is_evicted_again_and_again(
     assert rows(database, "ping_pongs", "kind, pod, owner_name, times") == expected
     assert not rows(database, "starving_pods", "pod")
     assert not rows(database, "preempted_for_nothing", "pod")
+
+
+def test_older_logs_get_their_rows(database: str) -> None:
+    """Of the preemptions and comparisons that they have already."""
+    evicted_again(5, 29).write(database, "s")
+    compared_once().write(database, "shadow")
+    queries = [
+        f"SELECT t::text FROM eventsched_log.{table} t ORDER BY stream, seq, t::text".encode()
+        for table in ("victim", "comparison")
+    ]
+    with psycopg.connect(database, autocommit=True) as admin:
+        before = [admin.execute(query).fetchall() for query in queries]
+        migrations.downgrade(database, "0019")
+        migrations.upgrade(database)
+        assert [admin.execute(query).fetchall() for query in queries] == before
+    assert [len(rows_of) for rows_of in before] == [5, 1]
+
+
+def compared_once() -> Diary:
+    """The log of a shadow that found no node for a pod."""
+    shadow = Diary("n1")
+    shadow.is_refused(shadow.arrives("other"))
+    shadow.note(
+        records.PlacementCompared(
+            uid="other", outcome=records.PlacementMatch.ONLY_THERE, node="n1", attempt=1,
+            plugin="NodeResourcesFit", reasons=("Insufficient cpu",),
+        )
+    )  # fmt: skip
+    return shadow
 
 
 def test_replicas_that_are_evicted_at_once_do_not_go_back_and_forth(database: str) -> None:
@@ -185,15 +215,7 @@ def test_the_questions_of_the_page(database: str) -> None:
     wasted = nominated_again(3, 5)
     wasted.goes("web-0", "web-1", "web-2", "boss")
     wasted.write(database, "wasted")
-    shadow = Diary("n1")
-    shadow.is_refused(shadow.arrives("other"))
-    shadow.note(
-        records.PlacementCompared(
-            uid="other", outcome=records.PlacementMatch.ONLY_THERE, node="n1", attempt=1,
-            plugin="NodeResourcesFit", reasons=("Insufficient cpu",),
-        )
-    )  # fmt: skip
-    shadow.write(database, "shadow")
+    compared_once().write(database, "shadow")
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("SET search_path = eventsched; SET ROLE eventsched_reader")
         for question in questions:

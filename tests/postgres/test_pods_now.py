@@ -181,7 +181,7 @@ def test_an_older_log_gets_its_rows(
     migrations.upgrade(database)
     assert rows(connection) == before
     empty = {table for table, found in before.items() if not found}
-    assert empty == {"victim", "comparison"}  # test_anomalies.py and test_shadow.py have them
+    assert empty == {"victim", "comparison"}  # test_anomalies.py has them
 
 
 def test_a_batch_that_is_committed_during_the_migration_gets_its_rows(
