@@ -11,10 +11,16 @@ from typing import Any
 import psycopg
 import pytest
 
+from eventsched.api.application import application
+from eventsched.api.gates.gate import OpenGate
+from eventsched.api.operations import Desk
 from eventsched.cli.main import main
 from eventsched.domain.records import StreamStarted
 from eventsched.domain.records.stimuli import WHAT_IF
 from eventsched.eventlog.postgres.reader import Reader, streams
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
 from tests.databases import Server, acting_as, migrate
 from tests.postgres.commands import Command
 from tests.postgres.simulations import STREAM, complaints
@@ -103,6 +109,12 @@ def test_the_result_is_a_stream(run: Run, log: str, config: Path, first: tuple[s
     assert number == len(decisions)
     _, text, _ = run("log", "list", "--from", document["first"], *of)
     assert f"what if, of {origin}" in text
+    with closing(DatabaseStreams(log)) as served:
+        client = Client(application(Desk(served, FoldedStates()), OpenGate(local_only=True)))
+        found = client.get(f"/pods/{pod}/explain?stream=other")
+        placed = [each["node"] for each in found["attempts"] if each["node"]]
+        assert placed[-1] == moved["after"]["node"]
+        assert client.get("/now?stream=other")["stream"] == "other"
 
 
 @pytest.mark.parametrize("first", [(), ("--from", MIDDLE)])
