@@ -77,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         from eventsched.api import server
         from eventsched.api.operations import Desk
+        from eventsched.process_log import output
         from eventsched.questions.states import FoldedStates
     except ModuleNotFoundError as missing:
         raise InputError(
@@ -92,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
     gate, place = server.gate_of(wanted), server.place_of(wanted)
     with _streams(options) as streams:
         streams.answer()
+        output.configure()  # structlog's own tracebacks show local variables, tokens among them
         desk = Desk(streams, FoldedStates(), tuple(options.plugin))
         return server.serve(desk, gate, place, _announce)
 

@@ -21,12 +21,25 @@ from tests.databases import ROOT
 from tests.postgres.histories import ODD, TIGHT
 from tests.waiting import next_line
 
+COMMAND = ("-m", "eventsched")
+BROKEN = (
+    "import sys; from eventsched.cli.main import main; from eventsched.api.gates import gate\n"
+    "async def visibility(self, request):\n"
+    "    token = request.headers['authorization']\n"
+    "    raise RuntimeError('broken')\n"
+    "gate.OpenGate.visibility = visibility; sys.exit(main(sys.argv[1:]))"
+)
+"""A command whose gate fails with a token in a local variable."""
+
 
 @contextmanager
-def serving(*words: str) -> Iterator[str]:
-    """The address of a server, which ends by SIGTERM."""
+def serving(
+    *words: str, command: tuple[str, str] = COMMAND, errors: list[str] | None = None
+) -> Iterator[str]:
+    """The address of a server, which ends by SIGTERM. What it printed then is added to
+    ``errors``."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "eventsched", "serve", "--port", "0", *words],
+        [sys.executable, *command, "serve", "--port", "0", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
     )  # fmt: skip
     try:
@@ -37,7 +50,9 @@ def serving(*words: str) -> Iterator[str]:
         assert process.wait(timeout=60) == 0
     finally:
         process.kill()
-        process.communicate(timeout=60)
+        printed = process.communicate(timeout=60)
+        if errors is not None:
+            errors += printed
 
 
 def got(url: str, token: str = "") -> Any:
@@ -58,6 +73,18 @@ def test_it_answers_until_it_is_stopped(logs: str) -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             got(f"{url}/decisions")
         assert json.load(refused.value)["where"] == "stream"
+
+
+def test_the_log_of_a_fault_has_no_token(logs: str) -> None:
+    errors: list[str] = []
+    with serving("--database", logs, command=("-c", BROKEN), errors=errors) as url:
+        with pytest.raises(urllib.error.HTTPError) as failed:
+            got(f"{url}/streams", "s3cret")
+        assert failed.value.code == 500
+        failed.value.close()
+    assert errors[0] == f"pages: {url.removesuffix('/api/v1')}/\n"
+    assert "RuntimeError: broken" in errors[1]
+    assert "s3cret" not in errors[1]
 
 
 @pytest.mark.parametrize(("url", "warned"), [
