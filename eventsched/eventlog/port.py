@@ -63,6 +63,12 @@ class Batch(NamedTuple):
         """The position of the first record."""
         return self.records[0].position
 
+    @property
+    def size(self) -> int:
+        """Bytes of its records and vectors, before they are packed."""
+        vectors = sum(detail.stored_bytes for detail in self.details.values())
+        return vectors + sum(len(stored.body) for stored in self.records)
+
 
 class StoredSnapshot(NamedTuple):
     """The state after all records before ``position``; ``hash`` is that of the last batch before

@@ -16,10 +16,12 @@ _CHECKPOINTS = """
 SELECT seq, digest, version, body FROM eventsched_log.checkpoint WHERE stream = :s ORDER BY seq
 """
 _SEALS = """
-SELECT seal FROM eventsched_log.pruned WHERE stream = :s
-UNION ALL SELECT seal FROM eventsched_log.partition WHERE stream = :s AND seal IS NOT NULL
+SELECT seal FROM eventsched_log.pruned WHERE stream = :s AND seal >= :begin
+UNION ALL SELECT seal FROM eventsched_log.partition WHERE stream = :s AND seal >= :begin
 ORDER BY seal
 """
+"""A stream has a row for each partition that was ever dropped: those whose seals were dropped, too,
+must cost a start nothing."""
 
 
 class LogStart(NamedTuple):
@@ -61,9 +63,8 @@ def _starts(reader: Reader, *, newest_first: bool) -> Iterator[LogStart]:
     """The checkpoints whose seals are in the stream and have their digests."""
     seals = {
         record.digest: record
-        for row in reader.rows(_SEALS)
-        if row["seal"] >= reader.begin
-        and isinstance(record := next(reader.read(row["seal"])).record, PartitionSealed)
+        for row in reader.rows(_SEALS, begin=reader.begin)
+        if isinstance(record := next(reader.read(row["seal"])).record, PartitionSealed)
     }
     rows = reader.rows(_CHECKPOINTS)
     for row in reversed(rows) if newest_first else rows:

@@ -235,7 +235,8 @@ class MemoryReader(Reader):
                     if each.number == values["epoch"]
                 ]
             case log_start._SEALS:
-                return [{"seal": seal} for (seal,) in reversed(_seal_positions(database))]
+                seals = [seal for (seal,) in reversed(_seal_positions(database))]
+                return [{"seal": seal} for seal in seals if seal >= values["begin"]]
             case log_start._CHECKPOINTS:
                 return [
                     {"seq": s.position, "digest": s.digest, "version": s.version, "body": s.body}

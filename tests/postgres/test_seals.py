@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
+from sqlalchemy import RowMapping
 
 from eventsched import __version__
 from eventsched.cli.main import main
@@ -164,6 +165,32 @@ def test_vectors_are_recomputed_from_a_checkpoint(
     if early is not None:
         with pytest.raises(InputError, match=r"were dropped; add --from-archive"):
             VectorRecomputation(reader, reader, []).detail(early)
+
+
+def test_a_start_asks_no_more_the_older_a_log_is(
+    small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream has a row for each partition that was ever dropped."""
+    fill(small, DROPS, drops=True)
+    asked: list[str] = []
+    real = Reader.rows
+
+    def rows_of(reader: Reader, query: str, **values: object) -> list[RowMapping]:
+        asked.append(query)
+        return real(reader, query, **values)
+
+    monkeypatch.setattr(Reader, "rows", rows_of)
+    with closing(Reader(small, STREAM)) as reader:
+        start = first_start(reader)
+        few = len(asked)
+        with psycopg.connect(small) as admin:
+            admin.execute(
+                "INSERT INTO eventsched_log.pruned (stream, first, next, seal, hash)"
+                " SELECT %s, -n, 1 - n, -1, '' FROM generate_series(1, 50) n",
+                (reader.number,),
+            )
+        assert first_start(reader) == start is not None
+    assert few == len(asked) - few
 
 
 def test_a_prune_that_is_interrupted_goes_on(small: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,10 @@ from collections import deque
 
 from eventsched.eventlog.port import Batch, EventLog
 
-MOST_WAITING = 64
-"""Batches that may wait for the one under way. The log and the loop are fast at different times: a
-log has more work with the arrival of a pod than the loop, and less with a decision."""
+MOST_WAITING = 4_000_000
+"""Bytes of the batches that may wait for the one under way. The log and the loop are fast at
+different times: a log has more work with the arrival of a pod than the loop, and less with a
+decision. Arrivals are small, so thousands of them may wait."""
 
 
 class Committer:
@@ -16,17 +17,20 @@ class Committer:
         """Without a log nothing is written; this is for measuring the cost of logging."""
         self._log = log
         self._is_under_way = False
-        self._waiting: deque[Batch] = deque()
+        self._waiting: deque[tuple[Batch, int]] = deque()
+        self._waiting_bytes = 0
 
     def begin(self, batch: Batch) -> None:
-        """Begins this batch, or puts it behind those that wait. Waits if these are too many. Raises
-        what the log raises; if that is about an earlier batch, this one is not taken."""
+        """Begins this batch, or puts it behind those that wait. Waits if these are too large.
+        Raises what the log raises; if that is about an earlier batch, this one is not taken."""
         if self._log is None:
             return
         self._advance(self._log)
-        while len(self._waiting) >= MOST_WAITING:
+        while self._waiting_bytes >= MOST_WAITING:
             self._finish(self._log)
-        self._waiting.append(batch)
+        size = batch.size
+        self._waiting.append((batch, size))
+        self._waiting_bytes += size
         if not self._is_under_way:
             self._send(self._log)
 
@@ -52,5 +56,7 @@ class Committer:
             self._send(log)
 
     def _send(self, log: EventLog) -> None:
-        log.begin(self._waiting.popleft())
+        batch, size = self._waiting.popleft()
+        self._waiting_bytes -= size
+        log.begin(batch)
         self._is_under_way = True

@@ -102,9 +102,9 @@ def test_the_next_batch_waits_for_the_one_under_way() -> None:
     assert log.head == engine.position
 
 
-def test_batches_wait_while_the_log_is_busy() -> None:
-    """Up to a number. They follow in order, each when the one before is committed."""
-    engine, log = written(committer_module.MOST_WAITING + 3)
+def test_batches_wait_while_the_log_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to a size. They follow in order, each when the one before is committed."""
+    engine, log = written(9)
     builder, committer = BatchBuilder(engine.state), Committer(log)
     begun: list[Batch] = []
 
@@ -115,10 +115,12 @@ def test_batches_wait_while_the_log_is_busy() -> None:
         return len(log.offered)
 
     log.is_busy = True
-    committed = [begin_next() for _ in range(committer_module.MOST_WAITING + 2)]
-    assert committed == [0] * (committer_module.MOST_WAITING + 1) + [1]
+    committed = [begin_next() for _ in range(6)]
+    monkeypatch.setattr(committer_module, "MOST_WAITING", sum(each.size for each in begun[1:]))
+    committed += [begin_next(), begin_next()]
+    assert committed == [0] * 6 + [1, 2]
     committer.advance()
-    assert len(log.offered) == 1
+    assert len(log.offered) == 2
     log.is_busy = False
     committer.advance()
     assert len(log.offered) == len(begun)
