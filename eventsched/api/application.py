@@ -109,7 +109,7 @@ class _Api:
         workers = self._slow if operation.slow else self._quick
         body, tag = await workers.run(_encoded, operation, asked, as_arrow)
         if operation.waits and asked.values["wait"]:
-            waited = self._waited(operation, asked, body, tag)
+            waited = self._waited(operation, asked, request, body, tag)
             body, tag = await _while_connected(waited, request)
         if operation.method == "POST":
             return Response(body, headers=_UNKEPT, media_type="application/json")
@@ -120,9 +120,10 @@ class _Api:
         return Response(body, HTTPStatus.OK, headers, media_type=kind)
 
     async def _waited(
-        self, operation: Operation, asked: Asked, body: bytes, tag: str
+        self, operation: Operation, asked: Asked, request: Request, body: bytes, tag: str
     ) -> tuple[bytes, str]:
-        """The answer once it has a decision, or as it is when the time is over."""
+        """The answer once it has a decision, or as it is when the time is over. Raises
+        RefusedError if the client has lost its rights meanwhile."""
         loop = asyncio.get_running_loop()
         until = loop.time() + asked.values["wait"]
         while True:
@@ -135,7 +136,8 @@ class _Api:
                 return body, tag
             # What came is in the log for good: look from there on.
             values = {**asked.values, "after": max(asked.values["after"], page.head)}
-            later = asked._replace(values=values)
+            sees = await self._gate.visibility(request)
+            later = asked._replace(values=values, sees=sees)
             async with self._woken:
                 body, tag = await self._quick.run(_encoded, operation, later, False)
 

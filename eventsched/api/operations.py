@@ -198,6 +198,7 @@ def _timeline(asked: Asked) -> Any:
 
 
 def _why_not(asked: Asked) -> Any:
+    asked.sees.require_whole("why-not")  # before it shows whether a pod exists
     values, plugins, stream = asked.values, list(asked.desk.plugins), asked.stream()
     pod = _pod(asked, stream)
     return pod_remedies(stream, asked.sees, pod, values["attempt"], values["node"], plugins)

@@ -194,6 +194,22 @@ def test_events_end_with_the_right_to_see_them(growing: Growing) -> None:
     asyncio.run(asyncio.wait_for(heard(), 60))
 
 
+def test_a_long_poll_ends_with_the_right_to_see_its_answer(growing: Growing) -> None:
+    gate = _Leaving()
+    client = Client(application(growing.desk, gate))
+    head = client.get("/decisions")["head"]
+
+    async def asked() -> None:
+        path = f"{ROOT}/decisions?after={head}&wait=30s"
+        poll = asyncio.ensure_future(client.ask_async(path))
+        await asyncio.sleep(0.1)
+        gate.is_open = False
+        await asyncio.to_thread(growing.decide, "next", 100)
+        assert (await poll).status == 401
+
+    asyncio.run(asyncio.wait_for(asked(), 60))
+
+
 def test_streams_of_events_have_places(growing: Growing, monkeypatch: pytest.MonkeyPatch) -> None:
     """More are refused, until a client leaves. HEAD needs none."""
     monkeypatch.setattr("eventsched.api.application.MOST_LISTENERS", 1)

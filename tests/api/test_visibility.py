@@ -238,6 +238,9 @@ def _ask_pod_paths(world: World, rest: str) -> None:
 def ask_why_not(world: World) -> None:
     for name in world.own_pods.values():
         world.refused(f"/pods/{OWN}/{name}/why-not?node=n1")
+    for (namespace, name), uid in world.others.items():  # whether they exist or not
+        for asked_name in (name, "nothing-of"):
+            world.refused(f"/pods/{namespace}/{asked_name}/why-not?node=n1&uid={uid}")
 
 
 def ask_workload(world: World) -> None:

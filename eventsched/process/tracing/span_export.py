@@ -18,6 +18,7 @@ from opentelemetry.trace import Link, SpanContext, Status, StatusCode, Tracer, s
 
 from eventsched import __version__
 from eventsched.domain.errors import InputError
+from eventsched.domain.records import PlacementCompared, PodBound, PodDeleted, TermBegan
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Verdict
 from eventsched.process.tracing.attempt_spans import (
@@ -82,6 +83,12 @@ class Tracing:
         """Passes on the attempts that these records end. ``now`` in µs."""
         for trace in self._recorder.committed(logged, sent_at(now, self._commit_seconds), now):
             self._export(trace)
+        for entry in logged:
+            match entry.record:
+                case PodDeleted() | PodBound() | PlacementCompared():
+                    self._earlier.pop(entry.record.uid, None)
+                case TermBegan():
+                    self._earlier.clear()
 
     def close(self) -> None:
         """Sends what is queued, and ends; gives up after some seconds."""

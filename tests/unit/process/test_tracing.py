@@ -156,6 +156,17 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
     assert kept() == 0
 
 
+@pytest.mark.parametrize("gone", [
+    records.PodDeleted("p"), records.PodBound("p", "n", 1), records.TermBegan(2, "t"),
+])  # fmt: skip
+def test_no_attempt_is_kept_of_a_pod_that_is_gone(gone: Record) -> None:
+    traced = Traced()
+    traced.commit((0, queued()), (100, REFUSED))
+    assert list(traced.tracing._earlier) == ["p"]
+    traced.commit((200, queued(Queue.UNSCHEDULABLE, MoveCause.ATTEMPT_FAILED)), (300, gone))
+    assert traced.tracing._earlier == {}
+
+
 @contextmanager
 def collector(status: int) -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
     """The address of an OTLP collector that answers with a status, and what it has received."""
