@@ -1,13 +1,11 @@
 """``eventsched mcp``: tools for assistants over a log."""
 
 import argparse
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database
 
 
 def add_to(commands: Any) -> None:
@@ -33,17 +31,15 @@ def run(options: argparse.Namespace) -> int:
     try:
         from eventsched.api.operations import Desk
         from eventsched.assistants.stdio_server import serve_tools
+        from eventsched.process_log import output
         from eventsched.questions.states import FoldedStates
-        from eventsched.questions.streams import DatabaseStreams
+        from eventsched.questions.streams import opened_streams
     except ModuleNotFoundError as missing:
         raise InputError(
             "this command",
             f"needs the package {missing.name}",
             "install it: pip install 'eventsched[mcp]'",
         ) from missing
-    with (
-        database.reader_address(*database_of(options)) as address,
-        closing(DatabaseStreams(address)) as streams,
-    ):
-        streams.answer()
+    with opened_streams(*database_of(options)) as streams:
+        output.configure()  # to stderr: the protocol has standard output
         return serve_tools(Desk(streams, FoldedStates(), tuple(options.plugin)))

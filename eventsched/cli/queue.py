@@ -142,12 +142,17 @@ def wait_estimates(
     return estimates(asked, past, now)
 
 
-def _run_anomalies(options: argparse.Namespace) -> int:
-    """Prints the anomalies of a log in a database."""
+def _refuse_waiting(options: argparse.Namespace, chosen: str) -> None:
+    """Raises InputError if options about the pods that wait are given beside another question."""
     for name in ("at", "queue"):
         if getattr(options, name) is not None:
-            problem = "is about the pods that wait, not about --anomalies"
+            problem = f"is about the pods that wait, not about {chosen}"
             raise InputError(f"--{name}", problem, "leave one of the two out")
+
+
+def _run_anomalies(options: argparse.Namespace) -> int:
+    """Prints the anomalies of a log in a database."""
+    _refuse_waiting(options, "--anomalies")
     with opened_log(options) as opened:
         log, stream = opened.log, opened.log.stream
         if not isinstance(log, Reader):
@@ -169,10 +174,7 @@ def _run_anomalies(options: argparse.Namespace) -> int:
 
 def _run_missed(options: argparse.Namespace) -> int:
     """Prints the missed wake-ups between two positions."""
-    for name in ("at", "queue"):
-        if getattr(options, name) is not None:
-            problem = "is about the pods that wait, not about --missed-wake-ups"
-            raise InputError(f"--{name}", problem, "leave one of the two out")
+    _refuse_waiting(options, "--missed-wake-ups")
     with opened_log(options) as opened:
         log, stream = opened.log, opened.log.stream
         begin = 0 if options.from_ is None else opened.position(options.from_, "--from")

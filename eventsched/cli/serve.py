@@ -2,18 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database
-
-if TYPE_CHECKING:
-    from eventsched.questions.streams import LoggedStreams
 
 
 def add_to(commands: Any) -> None:
@@ -79,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
         from eventsched.api.operations import Desk
         from eventsched.process_log import output
         from eventsched.questions.states import FoldedStates
+        from eventsched.questions.streams import opened_streams
     except ModuleNotFoundError as missing:
         raise InputError(
             "this command",
@@ -91,8 +86,7 @@ def run(options: argparse.Namespace) -> int:
         options.kubeconfig, options.context,
     )  # fmt: skip
     gate, place = server.gate_of(wanted), server.place_of(wanted)
-    with _streams(options) as streams:
-        streams.answer()
+    with opened_streams(*database_of(options)) as streams:
         output.configure()  # structlog's own tracebacks show local variables, tokens among them
         desk = Desk(streams, FoldedStates(), tuple(options.plugin))
         return server.serve(desk, gate, place, _announce)
@@ -106,14 +100,3 @@ def _announce(url: str) -> None:
     place = urlsplit(url)
     if place.scheme == "http" and not is_loopback(place.hostname or ""):
         print("warning: tokens and answers are not encrypted", file=sys.stderr)
-
-
-@contextmanager
-def _streams(options: argparse.Namespace) -> Iterator["LoggedStreams"]:
-    from eventsched.questions.streams import DatabaseStreams
-
-    with (
-        database.reader_address(*database_of(options)) as address,
-        closing(DatabaseStreams(address)) as streams,
-    ):
-        yield streams

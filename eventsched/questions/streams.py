@@ -1,7 +1,10 @@
 """The streams of a database that questions are asked about."""
 
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import Engine, create_engine, event, text
@@ -10,6 +13,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import is_virtual
+from eventsched.eventlog import database
 from eventsched.eventlog.addresses import sqlalchemy_url
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.schema import migrations
@@ -115,6 +119,18 @@ class DatabaseStreams:
     def _returned(self, _: object, record: ConnectionPoolEntry) -> None:
         if self._is_closed:
             record.close()
+
+
+@contextmanager
+def opened_streams(url: str | None, folder: Path | None) -> Iterator[DatabaseStreams]:
+    """The streams of the database at a URL, or of the embedded one in a folder, while it is open.
+    Raises InputError and UnavailableError."""
+    with (
+        database.reader_address(url, folder) as address,
+        closing(DatabaseStreams(address)) as streams,
+    ):
+        streams.answer()
+        yield streams
 
 
 def _engine(address: str, seconds: int) -> Engine:

@@ -1,16 +1,14 @@
 """A log to ask about, and the API over it."""
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from eventsched.api.application import application
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import Desk
-from eventsched.eventlog import database as databases
 from eventsched.questions.states import FoldedStates
-from eventsched.questions.streams import DatabaseStreams
+from eventsched.questions.streams import opened_streams
 from tests.api.asking import Client
 from tests.databases import Server, database, one_server
 from tests.postgres.histories import odd_and_tight
@@ -28,8 +26,5 @@ def logs(one_server: Server) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def client(logs: str) -> Iterator[Client]:
     """A client of the API over both."""
-    with (
-        databases.reader_address(logs, None) as address,
-        closing(DatabaseStreams(address)) as streams,
-    ):
+    with opened_streams(logs, None) as streams:
         yield Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))

@@ -3,7 +3,6 @@ answer has a documented status, type and shape, and what the document excludes i
 
 import warnings
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from eventsched.api.application import OPENAPI, application
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS, Desk, Operation
-from eventsched.eventlog import database as databases
 from eventsched.questions.states import FoldedStates
-from eventsched.questions.streams import DatabaseStreams
+from eventsched.questions.streams import opened_streams
 from tests.api.asking import Client
 from tests.postgres.histories import TIGHT
 
@@ -41,10 +39,7 @@ spec: {containers: [{name: a, image: b, resources: {requests: {cpu: 100m}}}]}
 @pytest.fixture(scope="module")
 def document(logs: str) -> Iterator[Any]:
     """The document of an API. Long polls and streams of events end at once."""
-    with (
-        databases.reader_address(logs, None) as address,
-        closing(DatabaseStreams(address)) as streams,
-    ):
+    with opened_streams(logs, None) as streams:
         api = application(Desk(streams, FoldedStates()), OpenGate(local_only=False))
         api.end()
         yield schemathesis.openapi.from_asgi(OPENAPI, api)
