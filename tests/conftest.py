@@ -1,10 +1,13 @@
 """What holds for all tests: bytecode for the processes they start, and the group of each test."""
 
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from eventsched.runtime import gc_tuning
 
@@ -39,6 +42,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == "unit" and collection_path.parent == _TESTS:
         return True if collection_path.name in SLOWER else None
     return None
+
+
+@pytest.fixture(autouse=True)
+def _logging_restored() -> Iterator[None]:
+    """Logging as it was: commands that run in the tests' process set it up for the process, and
+    would leave a handler with the captured stderr of one test to all others."""
+    root, ours = logging.getLogger(), logging.getLogger("eventsched")
+    handlers, levels = list(root.handlers), (root.level, ours.level)
+    yield
+    for added in [handler for handler in root.handlers if handler not in handlers]:
+        root.removeHandler(added)
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    logging.captureWarnings(False)
+    structlog.reset_defaults()
 
 
 def pytest_collection_finish() -> None:

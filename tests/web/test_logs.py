@@ -4,7 +4,6 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,19 +25,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    """Logging as it was."""
-    root, ours = logging.getLogger(), logging.getLogger("eventsched")
-    handlers, levels = list(root.handlers), (root.level, ours.level)
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(levels[0])
-    ours.setLevel(levels[1])
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
 
 
 def configured(form: str = "json", level: str = "info") -> io.StringIO:
