@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": "check that a log is what was written",
     "keys": "make or show a key that signs checkpoints of the log",
     "log": "list, follow or export the records of a stream",
+    "top": "show live what happens now: who waits and why, how full the nodes are",
     "sticky": "list which nodes pods go back to, or have one forgotten",
     "serve": "answer questions about a log over HTTP",
     "mcp": "answer an assistant's questions about a log",

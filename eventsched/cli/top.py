@@ -1,0 +1,92 @@
+"""``eventsched top``: a live screen of what happens now."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import msgspec
+
+from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.tables import width_of_output
+from eventsched.cli.screen import live_terminal
+from eventsched.cli.screen.colours import Style, painted, plain, uses_colours
+from eventsched.cli.screen.now_frame import frame
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.eventlog import database
+from eventsched.questions.answer_shapes import Now
+from eventsched.questions.now import now_of
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams, LoggedStreams
+from eventsched.questions.visibility import EVERYTHING
+
+_SHORTEST, _LONGEST = 0.2, 3600.0
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "top",
+        help="show live what happens now: who waits and why, how full the nodes are",
+        description="Shows what happens now, and draws it again every few seconds: pods by state "
+        "with the one that waits longest, why pods wait, decisions per second, waiting times, the "
+        "leader, the lag of the log, and how full the nodes are. q ends it.",
+    )
+    parser.add_argument(
+        "--interval", type=float, default=2.0, metavar="SECONDS",
+        help="time between two frames (default: 2)",
+    )  # fmt: skip
+    parser.add_argument("--once", action="store_true", help="print one frame, and end")
+    add_database_options(parser)
+    parser.add_argument(
+        "-o", dest="output", choices=("text", "json"), default="text", help="json needs --once"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Shows frames until a key ends it, or prints one."""
+    if not _SHORTEST <= options.interval <= _LONGEST:
+        remedy = f"use {_SHORTEST:g} to {_LONGEST:g} seconds"
+        raise InputError("--interval", f"{options.interval:g} is out of range", remedy)
+    if not options.once and options.output == "json":
+        raise InputError("-o json", "prints no live screen", "add --once")
+    if not options.once and not live_terminal.is_interactive():
+        raise InputError("top", "needs a terminal for its screen and its keys", "add --once")
+    paint = painted if uses_colours(is_terminal=sys.stdout.isatty()) else plain
+    with (
+        database.reader_address(*database_of(options)) as address,
+        closing(DatabaseStreams(address)) as streams,
+    ):
+        source = _Source(streams, options.stream)
+        now = source.now()
+        if options.once:
+            if options.output == "json":
+                print(msgspec.json.encode(now).decode())
+            else:
+                print("\n".join(frame(now, width_of_output(), 0, paint)))
+            return 0
+
+        def lines(width: int, height: int) -> Sequence[str]:
+            try:
+                return frame(source.now(), width, height, paint)
+            except UnavailableError as problem:
+                text = f"{' '.join(str(problem).split())}; asked again every {options.interval:g} s"
+                return [paint(text[:width], Style.RED)]
+
+        live_terminal.show(lines, options.interval)
+    return 0
+
+
+class _Source:
+    """The same answers that ``GET /now`` gives."""
+
+    def __init__(self, streams: LoggedStreams, name: str | None) -> None:
+        self._streams, self._name, self._states = streams, name, FoldedStates()
+
+    def now(self) -> Now:
+        """What happens now. Raises InputError and UnavailableError."""
+        stream = self._streams.open(self._name)
+        nodes = self._states.fill(stream) if stream.log.head.next else None
+        return now_of(stream, EVERYTHING, nodes)

@@ -1,0 +1,84 @@
+"""``eventsched top``: one frame, and a live screen in a pseudo-terminal."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from eventsched.cli.main import main
+from tests.api.test_now import waiting_log
+
+
+def test_one_frame(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    waiting_log(database)
+    assert main(["top", "--once", "--database", database]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("waiting  position ")
+    assert [line.split()[:2] for line in lines[6:8]] == [["unschedulable", "3"], ["bound", "1"]]
+    assert lines[-1].split() == ["3", "5s", "NodeResourcesFit", "Insufficient", "cpu"]
+    cpu = next(line for line in lines if line.startswith("cpu "))
+    assert cpu.split()[2:] == ["17%", "0", "nodes", "full"]
+    assert main(["top", "--once", "-o", "json", "--database", database]) == 0
+    assert '"stream":"waiting"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "top: needs a terminal for its screen and its keys; add --once"),
+        (["-o", "json"], "-o json: prints no live screen; add --once"),
+        (["--interval", "0"], "--interval: 0 is out of range; use 0.2 to 3600 seconds"),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["top", *arguments]) == 2
+    assert capsys.readouterr().err == f"eventsched top: {message}\n"
+
+
+def read_until(controller: int, mark: bytes, within: float = 60.0) -> bytes:
+    """What the terminal shows up to a mark. Raises TimeoutError."""
+    shown, end = b"", time.monotonic() + within
+    while mark not in shown:
+        ready, _, _ = select.select([controller], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            raise TimeoutError(f"{mark!r} did not come after {shown!r}")
+        shown += os.read(controller, 4096)
+    return shown
+
+
+def test_a_live_screen(database: str) -> None:
+    """It shows frame after frame in the alternate screen, and q gives the terminal back."""
+    waiting_log(database)
+    controller, terminal = pty.openpty()
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 40, 0, 0))
+        before = termios.tcgetattr(terminal)
+        words = [sys.executable, "-m", "eventsched", "top", "--interval", "0.2"]
+        with subprocess.Popen(
+            [*words, "--database", database], stdin=terminal, stdout=terminal, stderr=terminal,
+            env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
+        ) as process:  # fmt: skip
+            try:
+                first = read_until(controller, b"\x1b[J")
+                second = read_until(controller, b"\x1b[J")
+                os.write(controller, b"q")
+                read_until(controller, b"\x1b[?25h\x1b[?1049l")
+                assert process.wait(60) == 0
+            finally:
+                process.kill()
+        assert termios.tcgetattr(terminal) == before
+    finally:
+        os.close(controller)
+        os.close(terminal)
+    assert first.startswith(b"\x1b[?1049h\x1b[?25l\x1b[Hwaiting  position ")
+    lines = second.decode().partition("\x1b[H")[2].replace("\x1b[J", "").split("\x1b[K\r\n")
+    assert len(lines) == 12
+    assert max(map(len, lines)) <= 40 + len("\x1b[K")
+    assert "unschedulable         3" in second.decode()
