@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from eventsched.cluster.kube.watch.resource_store import UndecodableObject
 from eventsched.domain.records import Queue
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Verdict
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.kubernetes import WatchedKube
@@ -20,6 +21,8 @@ from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
 from eventsched.runtime.live.replica import Replica
 from eventsched.runtime.reconciliation.divergences import PodDivergence
+from eventsched.runtime.symptoms.long_waits import LongWaitCounts, LongWaits
+from eventsched.runtime.symptoms.preemption_anomalies import PreemptionAnomalies
 
 STALE_SECONDS = 180.0
 """Seconds of silence after which a watch counts as stalled. An API server sends at least a bookmark
@@ -48,6 +51,13 @@ class LiveStatus:
         """What the start waits for, "" once it is over."""
         self.kube: WatchedKube | None = None
         self.replica: Replica | None = None
+        self._long_waits, self._preemption_anomalies = LongWaits(), PreemptionAnomalies()
+
+    def records_committed(self, committed: Sequence[LogEntry]) -> None:
+        """Notes committed records of the leader, each once, in the order of the log."""
+        if (state := self._state) is not None:
+            self._long_waits.follow(committed, state)
+            self._preemption_anomalies.follow(committed, state)
 
     # --- probes ---------------------------------------------------------------------------
 
@@ -168,6 +178,18 @@ class LiveStatus:
                 created = (pod_state.pod.created_at or pod_state.since) / 1e6
                 oldest[key] = min(created, oldest.get(key, created))
         return oldest
+
+    @property
+    def long_waits(self) -> LongWaitCounts:
+        """Pods that wait too long, by profile; none on a standby."""
+        if not self.leading or self._state is None:
+            return LongWaitCounts({}, {})
+        return self._long_waits.counts(self._state)
+
+    @property
+    def preemption_anomalies(self) -> Mapping[str, int]:
+        """Kind → preemptions that did not help, in all terms of this process."""
+        return self._preemption_anomalies.counts
 
     @property
     def nodes(self) -> int:

@@ -150,6 +150,7 @@ class ServiceObserver:
         if self._inquiries is not None:
             self._inquiries.records_committed(logged)
         self._metrics.records_committed(logged, now)
+        self._status.records_committed(logged)
         self._narrator.log(logged)
         if self._tracing is not None:
             self._tracing.records_committed(logged, now)

@@ -103,6 +103,7 @@ class Gauges(Collector):
         for kind, count in self._status.divergences.items():
             family.add_metric([kind], count)
         yield family
+        yield from self._anomalies()
         if (size := self._status.database_size) is not None:
             yield GaugeMetricFamily(
                 "eventsched_database_size_bytes",
@@ -123,6 +124,31 @@ class Gauges(Collector):
                 ["resource"],
                 {(resource,): read_watch(watch) for resource, watch in watches.items()},
             )
+
+    def _anomalies(self) -> Iterator[Metric]:
+        """Pods that wait too long, and preemptions that do not help."""
+        waits = self._status.long_waits
+        yield _gauge(
+            "eventsched_starving_pods",
+            "Pods that have waited for ten minutes while later ones of their priority or less "
+            "were placed, though a node could take them.",
+            ["profile"],
+            {(profile,): count for profile, count in waits.starving.items()},
+        )
+        yield _gauge(
+            "eventsched_unplaceable_pods",
+            "Pods that have waited for ten minutes and that no node would take, even empty.",
+            ["profile"],
+            {(profile,): count for profile, count in waits.unplaceable.items()},
+        )
+        family = CounterMetricFamily(
+            "eventsched_preemption_anomalies_total",
+            "Preemptions that did not help, by kind.",
+            labels=["kind"],
+        )
+        for kind, count in self._status.preemption_anomalies.items():
+            family.add_metric([kind], count)
+        yield family
 
     def _housekeeping(self) -> Iterator[Metric]:
         """The metrics of the leader's housekeeping of its log."""

@@ -69,6 +69,18 @@ class HousekeepingFacts(Protocol):
         """When the oldest record was written that waits for an archive (s since 1970)."""
 
 
+class LongWaitFacts(Protocol):
+    """Pods that wait too long, by profile (runtime/symptoms/long_waits.py)."""
+
+    @property
+    def starving(self) -> Mapping[str, int]:
+        """Those that a node could take, while later pods of their priority or less were placed."""
+
+    @property
+    def unplaceable(self) -> Mapping[str, int]:
+        """Those that no node would take, even without other pods."""
+
+
 class ProcessStatus(Protocol):
     """A running scheduler. Before there is a term or a state, numbers are 0 and mappings empty."""
 
@@ -118,6 +130,14 @@ class ProcessStatus(Protocol):
     @property
     def oldest_waiting(self) -> Mapping[tuple[str, str], float]:
         """(Queue, profile) → when its oldest pod was created, in seconds since 1970."""
+
+    @property
+    def long_waits(self) -> LongWaitFacts:
+        """Pods that wait too long."""
+
+    @property
+    def preemption_anomalies(self) -> Mapping[str, int]:
+        """Kind → preemptions that did not help, since the process began. Every kind is there."""
 
     @property
     def nodes(self) -> int:

@@ -12,13 +12,19 @@ from eventsched.cluster.kube.http.api import HttpAnswer
 from eventsched.cluster.kube.http.refusals import Refusals
 from eventsched.cluster.kube.watch.resource_store import UndecodableObject, WatchProgress
 from eventsched.domain.records import PodAdded
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.replica_status import STALE_SECONDS, LiveStatus, WatchFacts
+from eventsched.process.service import ServiceObserver
+from eventsched.process.start_times import StartClock
+from eventsched.runtime.assembly import assemble
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.live.database_health import DatabaseHealth
 from eventsched.runtime.reconciliation.divergences import PodDivergence
+from eventsched.web.metrics import Metrics
 from tests.builders import engine_of, make_pod
 from tests.live.stage import Stage, nodes, pods, until
+from tests.postgres.anomalous import starving
 
 NOW = 1000.0
 WELL = {"start": "", "watches": "", "rights": "", "database": "", "term": ""}
@@ -241,3 +247,29 @@ def test_the_size_of_the_database_is_that_of_the_present_term() -> None:
     assert running(replica()).database_size is None
     database = SimpleNamespace(size=4096, health=DatabaseHealth())
     assert running(replica(database=database)).database_size == 4096
+
+
+def test_anomalies_are_counted_of_what_the_leader_commits() -> None:
+    """Also with its state ahead of the commit; pods that wait too long only while it leads."""
+    diary = starving()
+    diary.minute = 10
+    diary.is_refused("huge")
+    diary.goes("last", "gated")
+    diary.arrives("boss", priority=9)
+    for name in ("equal", "urgent", "small"):
+        diary.preempts("boss", "n1", name)
+    engine = SimpleNamespace(state=SchedulerState())
+    for entry in diary.entries:
+        engine.state.apply(entry.record, entry.at)
+    stream_state = SimpleNamespace(stream_state=SimpleNamespace(engine=engine))
+    driver = SimpleNamespace(leader=SimpleNamespace(leading=True))
+    status = running(replica(driver=driver, followed_stream=stream_state))
+    observer = ServiceObserver(Metrics(), "s", status, assemble(None), StartClock())
+    observer.records_committed(diary.entries, engine.state.now)
+    assert status.long_waits == ({"default-scheduler": 1}, {})
+    assert status.preemption_anomalies == {
+        "evicted_again": 0, "nominated_again": 1, "preempted_for_nothing": 0,
+    }  # fmt: skip
+    driver.leader.leading = False
+    assert status.long_waits == ({}, {})
+    assert LiveStatus("").long_waits == ({}, {})

@@ -6,11 +6,15 @@ from eventsched.domain import records
 from eventsched.domain.objects import Owner
 from eventsched.domain.records import FORMAT, MoveCause, Outcome, Queue, Record
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.builders import SECOND, make_node, make_pod
 
 MINUTE = 60 * SECOND
+FULL, TOO_SMALL = 1, 2
+"""Verdicts on a node: other pods would have to leave it, or that would not help either."""
+_VERDICTS = {FULL: Code.UNSCHEDULABLE, TOO_SMALL: Code.UNRESOLVABLE}
 
 
 class Diary:
@@ -21,6 +25,9 @@ class Diary:
         self.minute = 0.0
         self._attempts: dict[str, int] = {}
         self.note(records.StreamStarted(format=FORMAT, engine="test", seed="diary"))
+        for number, code in _VERDICTS.items():
+            verdict = Verdict("NodeResourcesFit", code, ("Insufficient cpu",))
+            self.note(records.VerdictDefined(number=number, verdict=verdict))
         self.note(*(records.NodeAdded(node=make_node(name)) for name in nodes))
 
     def note(self, *happened: Record) -> None:
@@ -45,9 +52,11 @@ class Diary:
     def queued(self, uid: str, queue: Queue, cause: str) -> None:
         self.note(records.PodQueued(uid=uid, queue=queue, cause=cause))
 
-    def is_refused(self, uid: str) -> None:
-        """An attempt that finds no node."""
-        self._decide(uid, Outcome.UNSCHEDULABLE, "")
+    def is_refused(self, uid: str, *verdicts: int, by_all: bool = True) -> None:
+        """An attempt that finds no node: each of these verdicts on one (FULL by default). If not
+        ``by_all``, no node was judged."""
+        counts = tuple((number, 1) for number in verdicts or (FULL,)) if by_all else ()
+        self._decide(uid, Outcome.UNSCHEDULABLE, "", counts)
         self.queued(uid, Queue.UNSCHEDULABLE, MoveCause.ATTEMPT_FAILED)
 
     def is_placed(self, uid: str, node: str) -> None:
@@ -57,7 +66,7 @@ class Diary:
 
     def preempts(self, uid: str, node: str, *victims: str, leaving: tuple[str, ...] = ()) -> None:
         """An attempt that nominates the pod to a node which the victims have to leave."""
-        self._decide(uid, Outcome.UNSCHEDULABLE, "")
+        self._decide(uid, Outcome.UNSCHEDULABLE, "", ((FULL, 1),))
         self.note(
             records.PreemptionDecided(
                 uid=uid, attempt=self._attempts[uid], node=node, row=0, criterion="only",
@@ -78,9 +87,16 @@ class Diary:
                 log.begin(Batch([StoredRecord.of(entry) for entry in part], {}))
                 log.finish()
 
-    def _decide(self, uid: str, outcome: Outcome, node: str) -> None:
+    def _decide(
+        self, uid: str, outcome: Outcome, node: str, counts: tuple[tuple[int, int], ...] = ()
+    ) -> None:
         attempt = self._attempts[uid] = self._attempts.get(uid, 0) + 1
-        self.note(records.PodDecided(uid=uid, attempt=attempt, outcome=outcome, node=node))
+        self.note(
+            records.PodDecided(
+                uid=uid, attempt=attempt, outcome=outcome, node=node, counts=counts,
+                feasible=int(outcome is Outcome.SCHEDULED),
+            )
+        )  # fmt: skip
 
 
 def starving() -> Diary:

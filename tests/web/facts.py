@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
+from eventsched.runtime.symptoms.long_waits import LongWaitCounts
 
 
 @dataclass
@@ -46,6 +47,8 @@ class Facts:
     queues: Mapping[str, int] = field(default_factory=dict)
     unschedulable: Mapping[tuple[str, str], int] = field(default_factory=dict)
     oldest_waiting: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    long_waits: LongWaitCounts = field(default_factory=lambda: LongWaitCounts({}, {}))
+    preemption_anomalies: Mapping[str, int] = field(default_factory=dict)
     nodes: int = 0
     pods: int = 0
     reservations: int = 0

@@ -12,6 +12,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Outcome, Queue, Record
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
+from eventsched.runtime.symptoms.long_waits import LongWaitCounts
 from eventsched.web.metrics import Metrics
 from eventsched.web.reload_metrics import ReloadMetrics
 from tests.builders import SECOND, make_pod
@@ -27,6 +28,8 @@ FULL = Facts(
     queues={"active": 1, "backoff": 2, "unschedulable": 3, "gated": 4},
     unschedulable={("NodeResourcesFit", "default-scheduler"): 3},
     oldest_waiting={("unschedulable", "default-scheduler"): 86_400.5},
+    long_waits=LongWaitCounts({"default-scheduler": 4}, {"default-scheduler": 2}),
+    preemption_anomalies={"evicted_again": 3, "nominated_again": 0, "preempted_for_nothing": 1},
     nodes=5,
     pods=7,
     reservations=6,
@@ -280,6 +283,10 @@ def test_the_facts_of_a_scheduler_are_read_at_each_scrape() -> None:
         'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}': 3,
         "eventsched_oldest_waiting_timestamp_seconds"
         '{profile="default-scheduler",queue="unschedulable"}': 86_400.5,
+        'eventsched_starving_pods{profile="default-scheduler"}': 4,
+        'eventsched_unplaceable_pods{profile="default-scheduler"}': 2,
+        'eventsched_preemption_anomalies_total{kind="evicted_again"}': 3,
+        'eventsched_preemption_anomalies_total{kind="preempted_for_nothing"}': 1,
         'scheduler_cache_size{type="nodes"}': 5,
         'scheduler_cache_size{type="pods"}': 7,
         'scheduler_cache_size{type="assumed_pods"}': 6,
