@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.archive_options import add_archive_option, archived_log
+from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
@@ -23,7 +23,9 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.stored_evidence import StoredEvidence
-from eventsched.history.explain.workloads import POD, ExplainTarget, find_workload, parse_target
+from eventsched.history.explain.workloads.scanned_workload import scanned_workload
+from eventsched.history.explain.workloads.stored_workload import stored_workload
+from eventsched.history.explain.workloads.workload import POD, ExplainTarget, parse_target
 from eventsched.history.export_reader import FileLog
 
 
@@ -77,13 +79,13 @@ def run(options: argparse.Namespace) -> int:
     if options.file is not None:
         log = FileLog(options.file)
         scanned = ScannedEvidence(log, log.stream)
-        again = VectorRecomputation(log, None, options.plugin)
-        return _explain_elsewhere(options, target, scanned, again, "--file")
+        return _explain_elsewhere(
+            options, target, scanned, VectorRecomputation(log, None, options.plugin)
+        )
     if options.from_archive is not None:
         with archived_log(options) as (archived, reader):
             again = VectorRecomputation(archived, reader, options.plugin)
-            searched = SearchedEvidence(archived)
-            return _explain_elsewhere(options, target, searched, again, "--from-archive")
+            return _explain_elsewhere(options, target, SearchedEvidence(archived), again)
     with database.reader_address(*database_of(options)) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
@@ -95,11 +97,10 @@ def _explain_elsewhere(
     target: ExplainTarget,
     evidence: Evidence,
     recomputation: VectorRecomputation,
-    option: str,
 ) -> int:
+    """Explains from a log that is not in a database alone."""
     if _is_workload(target, evidence):
-        remedy = "name one of its pods, or give --database or --data-dir alone"
-        raise InputError(option, "there is no table of pods", remedy)
+        return _explain_workload(options, target, recomputation.log)
     return _explain(options, target, evidence, recomputation)
 
 
@@ -144,17 +145,20 @@ def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
     )
 
 
-def _explain_workload(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
+def _explain_workload(options: argparse.Namespace, target: ExplainTarget, log: StreamLog) -> int:
     for option in ("attempt", "node", "why-not", "recompute"):
         if getattr(options, option.replace("-", "_")) not in (None, False):
             problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
-    workload = find_workload(reader, target)
+    if isinstance(log, Reader):
+        workload = stored_workload(log, target)
+    else:
+        workload = scanned_workload(log, log.stream, target)
     if options.output == "json":
-        print(json.dumps(workload_json(workload, reader.stream)))
+        print(json.dumps(workload_json(workload, log.stream)))
     else:
         now, width = time.time_ns() // 1_000, width_of_output()
-        print(workload_text(workload, reader.stream, now, width, full=options.full))
+        print(workload_text(workload, log.stream, now, width, full=options.full))
     return 0
 
 

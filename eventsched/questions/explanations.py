@@ -9,7 +9,8 @@ from eventsched.cli.output.workload_output import workload_json
 from eventsched.cli.why_not import why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
-from eventsched.history.explain.workloads import find_workload, parse_target
+from eventsched.history.explain.workloads.stored_workload import stored_workload
+from eventsched.history.explain.workloads.workload import parse_target
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility, visible_evidence
 
@@ -51,7 +52,7 @@ def workload_explanation(
     -o json`` prints them. Raises InputError."""
     sees.require(namespace, "namespace")
     try:
-        workload = find_workload(stream.log, parse_target(word, namespace))
+        workload = stored_workload(stream.log, parse_target(word, namespace))
     except NoPodError as problem:
         if sees.is_whole:
             raise

@@ -1,7 +1,9 @@
 """``eventsched explain deploy/NAME`` and the like, on a database: the pods of a workload."""
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
+from tests.postgres.archives import archived, spread
 from tests.postgres.histories import World
 
 STREAM = "shop"
@@ -191,12 +194,26 @@ def test_a_cluster_without_workloads(database: str, capsys: pytest.CaptureFixtur
     assert "no workload has pods now" in capsys.readouterr().err
 
 
-def test_an_exported_log_has_no_workloads(
-    address: str, capsys: pytest.CaptureFixture[str], tmp_path: Any
+def test_a_log_outside_a_database_answers_the_same(
+    address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    file = str(tmp_path / "shop.jsonl.gz")
-    assert main(["log", "export", file, "--database", address]) == 0
-    capsys.readouterr()
-    assert main(["explain", "deploy/web", "--file", file]) == 2
-    assert "--file" in capsys.readouterr().err
-    assert main(["explain", "job/report", "--file", file]) == 0
+    """An exported log and an archive have no table of pods."""
+    spread(address, STREAM, "days")
+    archived(address, "days", tmp_path / "archive")
+    file = str(tmp_path / "days.jsonl.gz")
+    assert main(["log", "export", file, "--database", address, "--stream", "days"]) == 0
+
+    def asked(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["explain", *words])
+        return (code, *capsys.readouterr())
+
+    targets = ["deploy/web", "rs/web-7f9c8", "deploy/web-bcd", "sts/db", "job/night", "sts/web"]
+    for target in targets:
+        for words in ([target, "-n", "default"], [target, "-o", "json"]):
+            stored = asked(*words, "--stream", "days", "--database", address)
+            for place in (["--file", file], ["--from-archive", str(tmp_path / "archive")]):
+                code, out, err = asked(*words, *place)
+                assert (code, out) == stored[:2]
+                assert err == re.sub("; the log last moved [^;]*", "", stored[2])
+    assert asked("job/report", "--file", file)[0] == 0

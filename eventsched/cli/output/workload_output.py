@@ -4,7 +4,7 @@ from typing import Any
 
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, with_distance
-from eventsched.history.explain.workloads import WaitingGroup, Workload
+from eventsched.history.explain.workloads.workload import WaitingGroup, Workload
 
 MOST_NODES, MOST_GROUPS = 5, 20
 """Nodes and groups that are listed; ``--full`` lists all."""

@@ -142,7 +142,7 @@ def explain(
     steps = _steps(evidence, pod, stored, begin)
     verdicts = evidence.verdicts()
     attempts = [
-        ExplainedAttempt(step.position, step.at, step.record, _refusals(step.record, verdicts))
+        ExplainedAttempt(step.position, step.at, step.record, refusals_of(step.record, verdicts))
         for step in steps
         if isinstance(step.record, PodDecided)
     ]
@@ -264,7 +264,8 @@ def _attempt_index(
     )
 
 
-def _refusals(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[NodeRefusals, ...]:
+def refusals_of(decided: PodDecided, verdicts: Mapping[int, Verdict]) -> tuple[NodeRefusals, ...]:
+    """The refusals of an attempt, in order of their numbers, without example nodes."""
     if (
         not decided.evaluated
         and decided.plugin

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodDecided, PodQueued
+from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.remedies import next_step, remedy
 from eventsched.history.explain.waits import waits_of_attempt
@@ -54,12 +54,7 @@ def headline(explained: Explanation) -> Headline:
     """The state of the pod after its last record."""
     pod = Headline()
     for step in explained.steps:
-        before = pod.state, pod.node
-        _apply(pod, step)
-        if (pod.state, pod.node) != before:
-            pod.since = step.at
-        if pod.state == BOUND:
-            pod.waiting_since = None
+        take(pod, step.at, step.record)
     last = explained.attempts[-1] if explained.attempts else None
     if pod.state == WAITING and last is not None:
         waits = waits_of_attempt(explained.steps, last.position)
@@ -70,6 +65,16 @@ def headline(explained: Explanation) -> Headline:
         _add_refusal(pod, last, explained.steps)
     pod.next_step = _next_step(pod, explained)
     return pod
+
+
+def take(pod: Headline, at: int, record: AnyRecord) -> None:
+    """Changes the state of a pod by its next record, of a time (µs)."""
+    before = pod.state, pod.node
+    _apply(pod, at, record)
+    if (pod.state, pod.node) != before:
+        pod.since = at
+    if pod.state == BOUND:
+        pod.waiting_since = None
 
 
 def _next_step(pod: Headline, explained: Explanation) -> str:
@@ -92,13 +97,13 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
     return next_step(pod.plugin, pod.reason.split("; "), explained.pod.full_name, spec)
 
 
-def _apply(pod: Headline, step: Step) -> None:
+def _apply(pod: Headline, at: int, record: AnyRecord) -> None:
     """Applies one record, in the way that view ``pods_now`` does."""
-    match step.record:
+    match record:
         case records.PodAdded() | records.PodUpdated() as observed:
-            _apply_observed(pod, observed, step.at)
+            _apply_observed(pod, observed, at)
         case PodQueued() as moved:
-            _apply_move(pod, moved, step.at)
+            _apply_move(pod, moved, at)
         case PodDecided() as decided:
             _apply_decision(pod, decided)
         case records.BindIntended():

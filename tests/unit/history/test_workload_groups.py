@@ -6,7 +6,12 @@ import pytest
 
 from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.workloads import WaitingGroup, Workload, deployment_of, parse_target
+from eventsched.history.explain.workloads.workload import (
+    WaitingGroup,
+    Workload,
+    deployment_of,
+    parse_target,
+)
 from tests.builders import SECOND
 
 BEGIN = 1_800_000_000 * SECOND

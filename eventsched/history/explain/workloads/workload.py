@@ -1,24 +1,20 @@
-"""The pods of a workload (a Deployment, Job, …), grouped by the reason why they are not on a node.
+"""A workload (a Deployment, Job, …) as ``explain`` names it, and its pods by why they wait.
 
-Reads view ``pods_now``, which has one row for each existing pod, and not the log. A pod names only
-one controller, so a Deployment is found through its ReplicaSets: they are called
+A pod names only one controller, so a Deployment is found through its ReplicaSets: they are called
 ``DEPLOYMENT-HASH`` (pkg/controller/deployment/sync.go), and their pods carry the hash as label
-``pod-template-hash``. For each ReplicaSet whose name fits, the record that added its first pod is
-looked up by position. Its label decides; without the label, the form of the name's last part does.
+``pod-template-hash``. For each ReplicaSet whose name fits, the label of its oldest pod decides;
+without the label, the form of the name's last part does.
 """
 
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-from sqlalchemy import text
+from typing import NamedTuple
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
-from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.explanation import NoPodError, suggestion
 from eventsched.history.explain.remedies import remedy
-from eventsched.history.explain.stored_evidence import StoredEvidence
 
 DEPLOYMENT, REPLICA_SET = "Deployment", "ReplicaSet"
 POD = "Pod"
@@ -38,8 +34,13 @@ _NAMES = {
     **{f"{kind.lower()}s": kind for kind in (*_SHORT, POD)},
     "po": POD,
 }
+OwnerName = tuple[str, str, str]
+"""Namespace, kind and name of a controller."""
+EXAMPLES = 3
+"""Pods of a group that are named."""
+WORKLOADS = tuple(_SHORT)
+"""The kinds of workloads."""
 _OF_CRON = ("cj", "cronjob", "cronjobs")
-_EXAMPLES = 3
 
 
 class ExplainTarget(NamedTuple):
@@ -138,62 +139,20 @@ def _kind(word: str, short: str) -> str:
     return kind
 
 
-_FIND = """
-SELECT namespace, owner_name, min(seq) AS seq FROM eventsched.pods_now
-WHERE stream = :stream AND owner_kind = :kind
-  AND (CAST(:namespace AS text) IS NULL OR namespace = :namespace)
-  AND (owner_name = :name OR :is_prefix AND starts_with(owner_name, :name || '-'))
-GROUP BY namespace, owner_name ORDER BY seq
-"""
-
-_ALL = """
-SELECT DISTINCT namespace, owner_kind, owner_name FROM eventsched.pods_now
-WHERE stream = :stream AND owner_kind = ANY(:kinds)
-"""
-
-_ITS_PODS = """
-stream = :stream AND namespace = :namespace AND owner_kind = :kind AND owner_name = ANY(:owners)
-"""
-
-_PLACED = f"""
-SELECT node, count(*) AS pods FROM eventsched.pods_now WHERE {_ITS_PODS} AND state = 'bound'
-GROUP BY node ORDER BY pods DESC, node
-"""
-
-# Pods that wait in different queues for the same reason are one group.
-_WAITING = f"""
-SELECT p.state, p.is_tried, plugin, code, reason, count(*) AS pods,
-       count(*) FILTER (WHERE active) AS active, count(*) FILTER (WHERE backoff) AS backoff,
-       count(*) FILTER (WHERE unschedulable) AS unschedulable,
-       count(*) FILTER (WHERE deleting) AS deleting,
-       (extract(epoch FROM min(began)) * 1000000)::bigint AS since,
-       (array_agg(pod ORDER BY began, pod))[1:{_EXAMPLES}] AS examples
-FROM (
-    SELECT pod, deleting, attempts > 0 AS is_tried,
-           state = 'active' AS active, state = 'backoff' AS backoff,
-           state = 'unschedulable' AS unschedulable,
-           CASE WHEN is_queued THEN 'queued' ELSE state END AS state,
-           CASE WHEN is_queued THEN coalesce(waiting_since, since) ELSE since END AS began,
-           CASE WHEN is_queued THEN plugin END AS plugin,
-           CASE WHEN is_queued THEN code END AS code,
-           CASE WHEN is_queued THEN reason END AS reason
-    FROM eventsched.pods_now
-    CROSS JOIN LATERAL (SELECT state IN ('active', 'backoff', 'unschedulable') AS is_queued) q
-    WHERE {_ITS_PODS} AND state <> 'bound'
-) p
-GROUP BY 1, 2, 3, 4, 5 ORDER BY pods DESC, since, reason
-"""
-
-
-def find_workload(reader: Reader, target: ExplainTarget) -> Workload:
-    """The workload that ``target`` names. Raises NoPodError if it has no pods, and InputError if
-    several namespaces have a workload of that name."""
-    owners_by_namespace = _owners(reader, target)
+def require_one(
+    owners_by_namespace: Mapping[str, Sequence[str]],
+    target: ExplainTarget,
+    stream: str,
+    known: Callable[[], Iterable[OwnerName]],
+) -> tuple[str, list[str]]:
+    """The namespace and the controllers of the workload that ``target`` names. ``known`` gives the
+    controllers of all pods. Raises NoPodError if there is no such workload, and InputError if
+    several namespaces have one."""
     if not owners_by_namespace:
         raise NoPodError(
             "POD",
-            f"there is no pod of {target.kind} {target.full_name} in stream {reader.stream}",
-            _suggest(reader, target),
+            f"there is no pod of {target.kind} {target.full_name} in stream {stream}",
+            _suggest(known(), target),
         )
     if len(owners_by_namespace) > 1:
         names = sorted(target._replace(namespace=name).full_name for name in owners_by_namespace)
@@ -203,52 +162,12 @@ def find_workload(reader: Reader, target: ExplainTarget) -> Workload:
             f"name one: {', '.join(names[:9])}",
         )
     [(namespace, owners)] = owners_by_namespace.items()
-    values: dict[str, Any] = {
-        "stream": reader.stream, "namespace": namespace, "owners": owners,
-        "kind": _owner_kind(target.kind),
-    }  # fmt: skip
-    with reader.connection() as connection:
-        nodes = {row.node: row.pods for row in connection.execute(text(_PLACED), values)}
-        groups = tuple(
-            _group(namespace, row._mapping) for row in connection.execute(text(_WAITING), values)
-        )
-    return Workload(target.kind, namespace, target.name, tuple(owners), nodes, groups)
+    return namespace, list(owners)
 
 
-def _group(namespace: str, row: Any) -> WaitingGroup:
-    queues = ("active", "backoff", "unschedulable")
-    states = {name: row[name] for name in queues if row[name]} or {row["state"]: row["pods"]}
-    return WaitingGroup(
-        row["pods"], row["state"], states, row["is_tried"], row["plugin"] or "", row["code"] or "",
-        row["reason"] or "", row["since"], row["deleting"],
-        tuple(f"{namespace}/{name}" for name in row["examples"]),
-    )  # fmt: skip
-
-
-def _owner_kind(kind: str) -> str:
+def owner_kind(kind: str) -> str:
     """The kind of the controller that the pods of such a workload name."""
     return REPLICA_SET if kind == DEPLOYMENT else kind
-
-
-def _owners(reader: Reader, target: ExplainTarget) -> dict[str, list[str]]:
-    """The names of the controllers of a workload's pods, by namespace."""
-    is_deployment = target.kind == DEPLOYMENT
-    rows = reader.rows(
-        _FIND, stream=reader.stream, kind=_owner_kind(target.kind), namespace=target.namespace,
-        name=target.name, is_prefix=is_deployment,
-    )  # fmt: skip
-    if is_deployment:
-        rows = [row for row in rows if deployment_of(row["owner_name"]) == target.name]
-        added = StoredEvidence(reader).records_at(row["seq"] for row in rows)
-        rows = [
-            row
-            for row in rows
-            if deployment_of(row["owner_name"], _hash_in(added[row["seq"]].record)) == target.name
-        ]
-    owners: dict[str, list[str]] = {}
-    for row in rows:
-        owners.setdefault(row["namespace"], []).append(row["owner_name"])
-    return owners
 
 
 def deployment_of(replica_set: str, template_hash: str = "") -> str:
@@ -259,19 +178,20 @@ def deployment_of(replica_set: str, template_hash: str = "") -> str:
     return name if fits else ""
 
 
-def _hash_in(record: records.AnyRecord) -> str:
+def labelled_hash(record: records.AnyRecord) -> str:
+    """The label of a pod that was added that names its ReplicaSet's hash; "" for none."""
     return record.pod.labels.get(_HASH_LABEL, "") if isinstance(record, records.PodAdded) else ""
 
 
-def _suggest(reader: Reader, target: ExplainTarget) -> str:
+def _suggest(owners: Iterable[OwnerName], target: ExplainTarget) -> str:
     """The remedy for an unknown workload: the same name of another kind or namespace, or a similar
     name."""
     known: list[ExplainTarget] = []
-    for row in reader.rows(_ALL, stream=reader.stream, kinds=list(_SHORT)):
-        names = {row["owner_kind"]: row["owner_name"]}
-        if row["owner_kind"] == REPLICA_SET and (name := deployment_of(row["owner_name"])):
+    for namespace, kind, owner in owners:
+        names = {kind: owner}
+        if kind == REPLICA_SET and (name := deployment_of(owner)):
             names[DEPLOYMENT] = name
-        known += (ExplainTarget(kind, row["namespace"], name, "") for kind, name in names.items())
+        known += (ExplainTarget(kind, namespace, name, "") for kind, name in names.items())
     same_name = [workload for workload in known if workload.name == target.name]
     same_kind = [workload for workload in known if workload.kind == target.kind]
     both = [workload for workload in same_name if workload.kind == target.kind]
