@@ -66,7 +66,12 @@ def gate_of(options: ApiOptions) -> Gates:
         problem = f"other machines reach {options.address}, and no client needs a token"
         remedy = "give --authorization delegated, --tokens FILE, or --no-tokens"
         raise InputError("--bind-address", problem, remedy)
-    return nullcontext(OpenGate(local_only=is_loopback(options.address)))
+    return open_gate(options.address)
+
+
+def open_gate(address: str) -> Gates:
+    """The gate of a port at an address whose clients need no token."""
+    return nullcontext(OpenGate(local_only=is_loopback(address)))
 
 
 def _delegated(options: ApiOptions) -> Gates:
@@ -101,22 +106,40 @@ def _certificates(options: ApiOptions) -> Certificates | None:
     return Certificates(SelfMade(own_names(options.address)))
 
 
-def serve(desk: Desk, gates: Gates, place: Place, announced: Callable[[str], None]) -> int:
-    """Serves until SIGINT or SIGTERM, and returns the exit code. ``announced`` is called with the
-    address. Raises InputError and UnavailableError for the port."""
-    return asyncio.run(_serve(desk, gates, place, announced))
+def serve(
+    desk: Desk,
+    gates: Gates,
+    place: Place,
+    announced: Callable[[str], None],
+    *,
+    has_pages: bool = True,
+    lifeline: int | None = None,
+) -> int:
+    """Serves until SIGINT or SIGTERM, or until the other end of the pipe ``lifeline`` is closed.
+    Returns the exit code. ``announced`` is called with the address. Raises InputError and
+    UnavailableError for the port."""
+    return asyncio.run(_serve(desk, gates, place, announced, has_pages, lifeline))
 
 
-async def _serve(desk: Desk, gates: Gates, place: Place, announced: Callable[[str], None]) -> int:
+async def _serve(
+    desk: Desk,
+    gates: Gates,
+    place: Place,
+    announced: Callable[[str], None],
+    has_pages: bool,
+    lifeline: int | None,
+) -> int:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
+    if lifeline is not None:
+        loop.add_reader(lifeline, ended.set)
     if signals.asked_to_end():
         return 0
     async with gates as gate:
         api = application(desk, gate)
-        async with serving_at(place, site(api)) as url:
+        async with serving_at(place, site(api) if has_pages else api) as url:
             announced(f"{url}{ROOT}")
             await ended.wait()
             api.end()

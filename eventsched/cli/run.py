@@ -82,6 +82,14 @@ def add_options(parser: argparse.ArgumentParser) -> Any:
     process.add_argument(
         "--secure-port", type=int, metavar="PORT", help="default: 10259; 0 for none"
     )
+    process.add_argument(
+        "--api-port", type=int, metavar="PORT",
+        help="serve the HTTP API beside it, to users of the cluster (docs/api.md); default: 0, "
+        "not at all",
+    )  # fmt: skip
+    process.add_argument(
+        "--ui", action="store_true", default=None, help="with the API's port: the pages as well"
+    )
     process.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
     process.add_argument("--log-format", choices=("auto", "json", "text"))
     process.add_argument(
@@ -150,7 +158,7 @@ def _started(
         from eventsched.cluster.kube.http.access import require_files
         from eventsched.eventlog.address_file import AddressFile
         from eventsched.eventlog.database import writer_address
-        from eventsched.process import service, service_plan
+        from eventsched.process import api_child, service, service_plan
     except ModuleNotFoundError as missing:
         raise InputError(
             "this command",
@@ -161,6 +169,7 @@ def _started(
         require_tracing()
     require_files(kubeconfig, os.environ, settings.client.context or None)
     service.require_free(settings.serving)
+    api_child.require_free(settings)
     service_plan.checkpointer_of(settings)
     service.begin_logging(settings, [*assembly.warnings, *warnings])
     if data_dir is not None:
@@ -194,9 +203,10 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     settings = process_settings.load(text, source) if text else Settings()
     for problem in unknown_profiles(settings.detail, assembly.profiles, source):
         raise problem
-    port = options.secure_port
-    if port is not None and not 0 <= port <= 65_535:
-        raise InputError("--secure-port", f"{port} is not a port", "use 0 to 65535")
+    port, api_port = options.secure_port, options.api_port
+    for name, number in (("--secure-port", port), ("--api-port", api_port)):
+        if number is not None and not 0 <= number <= 65_535:
+            raise InputError(name, f"{number} is not a port", "use 0 to 65535")
     if options.stream is not None:
         for problem in process_settings.stream_problems("--stream", options.stream):
             raise problem
@@ -205,6 +215,7 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
         database=_database_settings(options) or settings.database,
         stream=options.stream or settings.stream,
         serving=_replaced(settings.serving, bind_address=options.bind_address, port=port),
+        api=_replaced(settings.api, port=api_port, ui=options.ui),
         logging=_replaced(settings.logging, level=options.log_level, format=options.log_format),
         tracing=_replaced(settings.tracing, enabled=options.tracing),
         client=_replaced(

@@ -16,7 +16,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records.stimuli import in_force
 from eventsched.process.service_plan import ServiceOptions, plan_of
 
-_NEED_RESTART = ("database", "stream", "serving", "client", "extender", "shadow", "tracing")
+_NEED_RESTART = ("database", "stream", "serving", "api", "client", "extender", "shadow", "tracing")
 """Settings and sections of settings that need a restart."""
 _IN_THE_LOG = ("extender.profile", "shadow.schedulers")
 """Fields of those sections that need none: the first record of a term has them."""

@@ -25,6 +25,7 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.address_file import last_read
 from eventsched.eventlog.addresses import shown
+from eventsched.process.api_child import api_beside
 from eventsched.process.exit_codes import STOPPED
 from eventsched.process.extender_server_requests import Inquiries
 from eventsched.process.kubernetes import WatchedKube, connected, election_of, kube_of
@@ -225,6 +226,7 @@ class _Process:
         async with AsyncExitStack() as running:
             tracing = self._traced(running)
             await self._serve(running)
+            await running.enter_async_context(api_beside(self._job))
             # Requests are held until they can be answered, so that their pods need not back off.
             inquiries = await self._answer(running) if self._job.serves else None
             kube, election = await self._reach(running, identity := own_identity())

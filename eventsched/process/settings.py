@@ -15,6 +15,7 @@ import msgspec
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import nanoseconds
+from eventsched.process.sections.api_settings import ApiSettings
 from eventsched.process.sections.detail_settings import (
     DetailSettings,
     level_problems,
@@ -218,6 +219,7 @@ class Settings(SettingsPart, frozen=True):
     snapshot: SnapshotSettings = SnapshotSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     serving: ServingSettings = ServingSettings()
+    api: ApiSettings = ApiSettings()
     logging: LoggingSettings = LoggingSettings()
     client: ClientSettings = ClientSettings()
     extender: ExtenderSettings = ExtenderSettings()
@@ -233,17 +235,32 @@ class Settings(SettingsPart, frozen=True):
 
     def problems(self) -> Iterator[InputError]:
         """A stream's name that cannot be part of a decision's id, a plugin deadline of zero, an
-        unknown level of detail, a bad pattern of annotations."""
+        unknown level of detail, a bad pattern of annotations, one port for two things, an API that
+        a shadow cannot authorize."""
         yield from stream_problems("stream", self.stream)
         yield from duration_problems("pluginDeadline", self.plugin_deadline, least=1)
         if isinstance(self.detail, str):
             yield from level_problems("detail", self.detail)
+        if self.api.port:
+            yield from self._api_problems()
         for i, name in enumerate(self.keep_annotations):
             if not name or "*" in name[:-1]:
                 remedy = "write a name, or a prefix that ends with / or *"
                 yield InputError(
                     f"keepAnnotations[{i}]", f"{name!r} is not an annotation's name", remedy
                 )
+
+    def _api_problems(self) -> Iterator[InputError]:
+        serving, port = self.serving, self.api.port
+        for name, other in (
+            ("port", serving.port), ("plainHealthPort", serving.plain_health_port),
+        ):  # fmt: skip
+            if port == other:
+                yield InputError("api.port", f"{port} is serving.{name}", "choose another one")
+        if self.shadow.enabled and self.api.authorization == "delegated":
+            problem = "a shadow sends no reviews to the API server"
+            remedy = "set off, or run eventsched serve beside it"
+            yield InputError("api.authorization", problem, remedy)
 
 
 def stream_problems(where: str, name: str) -> Iterator[InputError]:
@@ -335,9 +352,10 @@ def _require(raw: dict[str, object]) -> None:
 
 def _restore_off(raw: dict[str, object]) -> None:
     """``authorization: off`` without quotes is false in YAML."""
-    serving = raw.get("serving")
-    if isinstance(serving, dict) and serving.get("authorization") is False:
-        raw["serving"] = {**serving, "authorization": "off"}
+    for name in ("serving", "api"):
+        section = raw.get(name)
+        if isinstance(section, dict) and section.get("authorization") is False:
+            raw[name] = {**section, "authorization": "off"}
 
 
 _SECOND = "second document: "

@@ -130,6 +130,11 @@ class Place:
     certificates: Certificates | None = None
 
 
+def require_place_free(place: Place) -> None:
+    """Checks that a place can be listened on. Raises what ``serving_at`` would raise for it."""
+    _listening_socket(place.address, place.port, place.field).close()
+
+
 @asynccontextmanager
 async def serving_at(place: Place, app: ASGIApp) -> AsyncIterator[str]:
     """Serves an application on one port while the block runs, and yields its URL. Raises InputError

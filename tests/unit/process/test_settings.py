@@ -62,6 +62,21 @@ def test_the_schedulers_that_a_shadow_follows(schedulers: str, problem: str) -> 
     assert problems(text) == [f"f.yaml: shadow.{problem}"]
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("api: {port: 10259}", "api.port: 10259 is serving.port; choose another one"),
+        ("api: {port: 80}\nserving: {plainHealthPort: 80}",
+         "api.port: 80 is serving.plainHealthPort; choose another one"),
+        ("api: {port: 80}\nshadow: {enabled: true}",
+         "api.authorization: a shadow sends no reviews to the API server; set off, or run "
+         "eventsched serve beside it"),
+    ],
+)  # fmt: skip
+def test_the_port_of_the_api(text: str, problem: str) -> None:
+    assert problems(f"{HEAD}{text}\n") == [f"f.yaml: {problem}"]
+
+
 EVERY_FIELD: dict[str, Any] = {
     "database": {"urlFile": "/etc/eventsched/database-url"},
     "stream": "default-scheduler",
@@ -74,6 +89,7 @@ EVERY_FIELD: dict[str, Any] = {
         "bindAddress": "0.0.0.0", "port": 443, "certFile": "c", "keyFile": "k",
         "authorization": "off", "plainHealthPort": 8080,
     },
+    "api": {"port": 8787, "ui": True, "authorization": "off"},
     "logging": {"format": "json", "level": "debug"},
     "client": {
         "kubeconfig": "~/.kube/config", "context": "kind", "concurrency": 8, "timeout": "1m30s",

@@ -1,0 +1,80 @@
+"""The program that serves the API beside a scheduler, which starts it (process/api_child.py). Its
+standard input says what to serve; it ends when that is closed."""
+
+import os
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from eventsched.api import server
+from eventsched.api.gates.delegated_gate import delegated_gate
+from eventsched.api.operations import Desk
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.eventlog import database
+from eventsched.process.api_child import PORT, ApiOrder
+from eventsched.process.settings import ServingSettings, Settings
+from eventsched.process_log import output
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
+from eventsched.web.http.https_server import Place
+
+_NICE = 5
+"""The scheduler comes first when both want a processor."""
+
+logger = structlog.stdlib.get_logger(__name__)
+
+
+def main() -> int:
+    """Serves until standard input is closed, and returns the exit code."""
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=ApiOrder)
+    settings = order.settings
+    os.nice(_NICE)
+    output.configure(settings.logging.format, settings.logging.level)
+    with structlog.contextvars.bound_contextvars(stream=settings.stream):
+        try:
+            return _serve(order)
+        except (InputError, UnavailableError) as problem:
+            logger.error("the API cannot be served", problem=str(problem))
+            return 1
+
+
+def _serve(order: ApiOrder) -> int:
+    settings = order.settings
+    place = Place(
+        settings.serving.bind_address, settings.api.port, PORT, _certificates(settings.serving)
+    )
+    gates = _gates(order.settings, order.kubeconfig)
+    plugins = tuple(map(Path, order.plugins))
+    with (
+        database.reader_address(order.database, None) as address,
+        closing(DatabaseStreams(address)) as streams,
+    ):
+        desk = Desk(streams, FoldedStates(), plugins)
+        return server.serve(
+            desk, gates, place, _announce, has_pages=settings.api.ui, lifeline=sys.stdin.fileno()
+        )
+
+
+def _announce(url: str) -> None:
+    logger.info("the API is served", at=url)
+
+
+def _gates(settings: Settings, kubeconfig: str | None) -> server.Gates:
+    if settings.api.authorization == "off":
+        return server.open_gate(settings.serving.bind_address)
+    path = None if kubeconfig is None else Path(kubeconfig)
+    return delegated_gate(path, settings.client.context or None)
+
+
+def _certificates(serving: ServingSettings) -> Certificates:
+    if serving.cert_file:
+        return Certificates(Files(Path(serving.cert_file), Path(serving.key_file)))
+    return Certificates(SelfMade(own_names(serving.bind_address)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
