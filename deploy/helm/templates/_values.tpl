@@ -39,6 +39,7 @@
   "serviceAccount" (list "create" "name" "annotations")
   "rbac" (list "role")
   "extender" (list "enabled" "tlsSecret")
+  "api" (list "enabled" "ui")
   "monitoring" (list "serviceMonitor" "prometheusRule" "dashboard" "interval" "labels"
     "dashboardLabels") -}}
 {{- $whole := list "pluginConfig" "profiles" "settings" "global" -}}
@@ -63,7 +64,10 @@ The parts of the configuration that need a restart.
 {{- define "eventsched.restart" -}}
 {{- $resolved := include "eventsched.resolved" . | fromYaml -}}
 {{- $settings := .Values.settings | default dict -}}
-{{- $fixed := pick $settings "client" "database" "serving" "stream" -}}
+{{- $fixed := pick $settings "api" "client" "database" "serving" "stream" -}}
+{{- if $resolved.api -}}
+{{- $fixed = set $fixed "apiBeside" .Values.api -}}
+{{- end -}}
 {{- if $resolved.extender -}}
 {{- $fixed = set $fixed "extender" (omit ($settings.extender | default dict) "profile") -}}
 {{- end -}}
@@ -99,6 +103,7 @@ account: {{ $account.name | default (ternary "default" .Release.Name (eq (toStri
 embedded: {{ $embedded.enabled | default false }}
 cnpg: {{ $cnpg.enabled | default false }}
 extender: {{ $extender.enabled | default false }}
+api: {{ (.Values.api | default dict).enabled | default false }}
 archive: {{ $archive.enabled | default false }}
 checkpoints: {{ (.Values.checkpoints | default dict).secret | default "" | quote }}
 extenderPort: {{ dig "extender" "port" 8888 (.Values.settings | default dict) | int }}
