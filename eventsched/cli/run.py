@@ -207,6 +207,8 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
     for name, number in (("--secure-port", port), ("--api-port", api_port)):
         if number is not None and not 0 <= number <= 65_535:
             raise InputError(name, f"{number} is not a port", "use 0 to 65535")
+    if options.ui and not (settings.api.port if api_port is None else api_port):
+        raise InputError("--ui", "is for the port of the API", "add --api-port 8787")
     if options.stream is not None:
         for problem in process_settings.stream_problems("--stream", options.stream):
             raise problem

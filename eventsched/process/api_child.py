@@ -71,43 +71,53 @@ async def _supervised(job: ServiceOptions) -> None:
     """Starts the process again and again, until it is cancelled."""
     loop, pause = asyncio.get_running_loop(), _FIRST_PAUSE
     while True:
-        address, began = _address(job.address), loop.time()
-        process = await _start(job, address)
-        try:
-            code = await _ended(process, job.address, address)
-        finally:
-            await _stop(process)
-        if code is None:
+        began = loop.time()
+        problem = await _one_process(job)
+        if not problem:
             logger.info("the API follows the database's address")
             continue
         if loop.time() - began > _STEADY_SECONDS:
             pause = _FIRST_PAUSE
-        logger.warning("the API's process ended", code=code, again_in=pause)
+        logger.warning("the API is not served", problem=problem, again_in=pause)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def _start(job: ServiceOptions, address: str) -> Process:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", MODULE, stdin=PIPE, stdout=DEVNULL, start_new_session=True
-    )
+async def _one_process(job: ServiceOptions) -> str:
+    """Runs the process until it ends, and says why it has; "" if the address has changed."""
+    address = _address(job.address)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", MODULE, stdin=PIPE, stdout=DEVNULL, start_new_session=True
+        )
+    except OSError as error:
+        return f"no process for it: {error}"
+    try:
+        await _order(process, job, address)
+        code = await _ended(process, job.address, address)
+    finally:
+        await _stop(process)
+    return "" if code is None else f"its process ended with {code}"
+
+
+async def _order(process: Process, job: ServiceOptions, address: str) -> None:
+    """Says what to serve."""
     kubeconfig = None if job.kubeconfig is None else str(job.kubeconfig)
     order = ApiOrder(address, job.settings, kubeconfig, tuple(map(str, job.plugins)))
     assert process.stdin is not None
     with suppress(OSError):  # it has ended already
         process.stdin.write(msgspec.json.encode(order) + b"\n")
         await process.stdin.drain()
-    return process
 
 
 async def _ended(process: Process, current: Address, address: str) -> int | None:
     """The exit code; None if the process runs with an address that has changed."""
     while True:
-        try:
-            return await asyncio.wait_for(process.wait(), _LOOK_SECONDS)
-        except TimeoutError:
-            if _address(current) != address:
-                return None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_SECONDS):
+                return await process.wait()
+        if _address(current) != address:
+            return None
 
 
 async def _stop(process: Process) -> None:
@@ -115,10 +125,13 @@ async def _stop(process: Process) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        await asyncio.wait_for(process.wait(), _END_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
 
 
 def _address(address: Address) -> str:

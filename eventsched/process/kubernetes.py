@@ -31,7 +31,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import UnavailableError
-from eventsched.process.extender_clients import bound, keeps
+from eventsched.process.extenders.extender_clients import bound, keeps
 from eventsched.process.service_plan import ServiceOptions, kept_annotations
 from eventsched.process.settings import seconds
 from eventsched.runtime.live.ports import Election, NoElection, Subscriber

@@ -27,7 +27,7 @@ from eventsched.eventlog.address_file import last_read
 from eventsched.eventlog.addresses import shown
 from eventsched.process.api_child import api_beside
 from eventsched.process.exit_codes import STOPPED
-from eventsched.process.extender_server_requests import Inquiries
+from eventsched.process.extenders.extender_server_requests import Inquiries
 from eventsched.process.kubernetes import WatchedKube, connected, election_of, kube_of
 from eventsched.process.prometheus_samples import Prometheus
 from eventsched.process.reloading import Reloader, ReloadTarget, announcer_of

@@ -14,6 +14,7 @@ import yaml
 
 from eventsched.plugins import IN_TREE
 from eventsched.process import settings
+from eventsched.process.sections.api_settings import ApiSettings
 from eventsched.process.settings import Settings
 from eventsched.scheduling.config.checking import check
 from eventsched.web.http.https_server import Options, serving
@@ -105,6 +106,39 @@ def test_profiles_and_settings_by_values() -> None:
     assert [rule["resources"] for rule in role["rules"]] == [["elasticquotas"]]
 
 
+def test_the_api_beside_the_scheduler() -> None:
+    """Off by default. Its port is the same in the settings, the pod, the Service and the
+    NetworkPolicy, and pods are replaced when it changes."""
+
+    def ports(objects: list[Object]) -> list[list[int]]:
+        (container,) = pod_spec(objects)["containers"]
+        (service,) = of_kind(objects, "Service")
+        return [
+            [each["containerPort"] for each in container["ports"]],
+            [each["port"] for each in service["spec"]["ports"]],
+            [
+                each["port"]
+                for rule in the(objects, "NetworkPolicy")["spec"]["ingress"]
+                for each in rule["ports"]
+            ],
+        ]
+
+    def restart(objects: list[Object]) -> str:
+        template = the(objects, "Deployment")["spec"]["template"]
+        return str(template["metadata"]["annotations"]["checksum/restart"])
+
+    without, objects = templated(), templated(api={"enabled": True, "ui": True})
+    assert ports(without) == [[10259]] * 3
+    assert ports(objects) == [[10259, 8787]] * 3
+    assert restart(without) != restart(objects)
+    assert settings.load(configuration(without), "f").api == ApiSettings()
+    assert settings.load(configuration(objects), "f").api == ApiSettings(8787, True, "delegated")
+    shadow = {"shadow": {"enabled": True}, "api": {"authorization": "off"}}
+    open_to_all = templated(api={"enabled": True}, settings=shadow)
+    found = settings.load(configuration(open_to_all), "f")
+    assert found.api == ApiSettings(8787, False, "off")
+
+
 def test_the_schema_has_the_settings_of_the_product() -> None:
     """All of them with their sections, except those that follow from other values."""
 
@@ -156,6 +190,11 @@ def test_the_schema_describes_every_value() -> None:
             "archive needs a database that its pod can reach",
         ),
         ({"archive": {"schedule": "daily"}}, "/archive/schedule"),
+        ({"api": {"enabled": True, "port": 80}}, "additional properties 'port' not allowed"),
+        (
+            {"api": {"enabled": True}, "settings": {"shadow": {"enabled": True}}},
+            "a shadow sends none",
+        ),
         ({"archive": {"folder": "/"}}, "additional properties 'folder' not allowed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

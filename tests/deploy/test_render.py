@@ -248,6 +248,18 @@ def test_a_service_monitor_can_be_added(tmp_path: Path) -> None:
     ]
 
 
+def test_the_api_can_be_added(tmp_path: Path) -> None:
+    """Its port is the same in the pod, its arguments, the Service and the NetworkPolicy."""
+    objects = with_components("replicas", ["api"], tmp_path)
+    (container,) = pod_spec(objects)["containers"]
+    assert container["args"][-2:] == ["--api-port=8787", "--ui"]
+    assert container["ports"][-1] == {"name": "api", "containerPort": 8787}
+    ports = the(objects, "Service")["spec"]["ports"]
+    assert ports[1:] == [{"name": "api", "port": 8787, "targetPort": "api"}]
+    rules = the(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert [port["port"] for rule in rules for port in rule["ports"]] == [10259, 8787]
+
+
 def test_the_image_fits() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     assert re.findall(r"^USER (.+)$", text, re.MULTILINE) == ["65532:65532"]

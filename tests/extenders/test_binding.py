@@ -21,7 +21,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain import records
 from eventsched.domain.records import Bind
-from eventsched.process.extender_clients import bound, keeps
+from eventsched.process.extenders.extender_clients import bound, keeps
 from eventsched.runtime.effects.bind_tracker import BindTracker
 from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.reconciliation.seen_versions import SeenResources

@@ -16,8 +16,8 @@ from eventsched.domain.records import Stimulus
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.process import extender_server_requests
-from eventsched.process.extender_server_requests import Inquiries
+from eventsched.process.extenders import extender_server_requests
+from eventsched.process.extenders.extender_server_requests import Inquiries
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.live.driver import Driver

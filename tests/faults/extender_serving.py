@@ -14,7 +14,7 @@ from eventsched.domain.records.extender_records import BIND, FILTER, PRIORITIZE
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.process.extender_server_requests import Names, inquiry
+from eventsched.process.extenders.extender_server_requests import Names, inquiry
 from eventsched.runtime.effects.replies import Replies
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader

@@ -17,6 +17,7 @@ from eventsched.eventlog.chain import Head
 from eventsched.eventlog.signing_keys import generate
 from eventsched.plugins import IN_TREE
 from eventsched.process import service_plan
+from eventsched.process.sections.api_settings import ApiSettings
 from eventsched.process.service_plan import ServiceOptions
 from eventsched.process.settings import DatabaseSettings, Settings
 from eventsched.runtime.assembly import assemble
@@ -130,6 +131,23 @@ def test_options_win_over_the_environment_and_the_file(
     }
     url = in_effect(f"--config={file}", "--database=postgresql://o/d").database
     assert url == DatabaseSettings(url="postgresql://o/d")
+
+
+def test_the_port_of_the_api(tmp_path: Path) -> None:
+    """Options win over the file; the pages need the port."""
+    file = tmp_path / "e.yaml"
+    file.write_text(f"{FIRST}{SECOND}api: {{port: 80, authorization: off}}\n")
+    assert in_effect("--api-port=81", "--ui").api == ApiSettings(81, True)
+    assert in_effect(f"--config={file}", "--ui").api == ApiSettings(80, True, "off")
+    assert in_effect(f"--config={file}", "--api-port=81").api == ApiSettings(81, False, "off")
+    for words, problem in (
+        (["--ui"], "--ui: is for the port of the API; add --api-port 8787"),
+        ([f"--config={file}", "--api-port=0", "--ui"], "--ui: is for the port"),
+        (["--api-port=65536"], "--api-port: 65536 is not a port; use 0 to 65535"),
+    ):
+        with pytest.raises(InputError) as refused:
+            in_effect(*words)
+        assert str(refused.value).startswith(problem)
 
 
 @pytest.mark.parametrize("given", ["options", "environment"])

@@ -17,7 +17,7 @@ from eventsched.cluster.messages import BindPod
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.process.extender_server_requests import Inquiries
+from eventsched.process.extenders.extender_server_requests import Inquiries
 from eventsched.runtime.live import replica as replica_module
 from eventsched.runtime.live.replica_plan import Reload
 from tests.builders import PROFILE, make_pod

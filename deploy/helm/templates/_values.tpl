@@ -99,6 +99,10 @@ values.yaml: an upgrade with --reuse-values has only those of the old chart.
 {{- if and $archive.enabled (not $archive.existingClaim) }}
 {{- fail "archive.existingClaim is missing: name the PersistentVolumeClaim of the archive" }}
 {{- end }}
+{{- $settings := .Values.settings | default dict }}
+{{- if and (.Values.api | default dict).enabled (dig "shadow" "enabled" false $settings) (ne (toString (dig "api" "authorization" "" $settings)) "off") }}
+{{- fail "api needs reviews of the API server, and a shadow sends none: set settings.api.authorization to \"off\", or leave api.enabled out" }}
+{{- end }}
 account: {{ $account.name | default (ternary "default" .Release.Name (eq (toString $account.create) "false")) | quote }}
 embedded: {{ $embedded.enabled | default false }}
 cnpg: {{ $cnpg.enabled | default false }}

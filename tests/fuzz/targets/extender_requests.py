@@ -11,7 +11,7 @@ from eventsched.domain.records import ExtenderInquired, NodeAdded, PodAdded
 from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT, PRIORITIZE
 from eventsched.domain.records.stimuli import SERVES
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from eventsched.process.extender_server_requests import Inquiries
+from eventsched.process.extenders.extender_server_requests import Inquiries
 from eventsched.scheduling.engine import Engine
 from eventsched.web import extender_paths
 from eventsched.web.http.posts import PostedRequest

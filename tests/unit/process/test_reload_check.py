@@ -80,7 +80,8 @@ def test_what_no_term_reads_begins_none(tmp_path: Path, first: str, second: str)
 def test_every_setting_is_on_one_side(tmp_path: Path) -> None:
     """A new field is decided upon here: it needs a restart, or terms read it."""
     assert set(Settings.__struct_fields__) == {
-        "database", "stream", "serving", "api", "client", "extender", "shadow", "tracing",  # a restart
+        "database", "stream", "serving", "api", "client", "extender", "shadow",
+        "tracing",  # a restart
         "logging",  # at once
         "batch", "detail", "retention", "snapshot", "checkpoints", "keep_annotations",
         "plugin_deadline", "work_budget",  # a term
