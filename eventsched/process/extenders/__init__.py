@@ -1,2 +1,5 @@
-"""Extenders on both sides: the clients that ask those of a configuration, and the requests of other
-schedulers that this process answers as an extender."""
+"""Extenders on both sides: those that a scheduler asks, and this process as one of them.
+
+``extender_clients`` says what is kept for the extenders of a configuration, and binds through them;
+``extender_server_requests`` makes stimuli of other schedulers' requests, and answers of outcomes.
+"""
