@@ -18,6 +18,8 @@ from tests.cluster.harness.pods import Pods
 from tests.cluster.harness.scheduler import Scheduler, Schedulers
 from tests.web.facts import Answer, ask
 
+START = 90.0
+"""Seconds for the start of a process that serves the API."""
 READER: Object = {
     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
     "metadata": {"name": "decisions-reader"},
@@ -103,7 +105,7 @@ def test_users_see_the_namespaces_whose_pods_they_may_list(
         for each in (namespace, other):
             Pods(plane.admin, each).node("web")
         api = Api(port)
-        wait_for(api.is_served, "the API")
+        wait_for(api.is_served, "the API", START)
         everyone = wait_for(lambda: api.namespaces(plane.token(ADMIN)), "pods in the log")
         assert everyone >= {namespace, other}
         assert api.namespaces(anna) == {namespace}
@@ -122,10 +124,10 @@ def test_the_api_ends_with_the_scheduler_and_comes_again_without_it(
     (port,) = free_ports(1)
     scheduler = schedulers.start(arguments=[f"--api-port={port}"])
     api = Api(port)
-    wait_for(api.is_served, "the API")
+    wait_for(api.is_served, "the API", START)
     (child,) = _children(scheduler)
     os.kill(child, signal.SIGKILL)
     wait_for(lambda: _children(scheduler) not in ([], [child]), "another process")
-    wait_for(api.is_served, "the API again")
+    wait_for(api.is_served, "the API again", START)
     scheduler.kill() if number is signal.SIGKILL else scheduler.stop()
     wait_for(api.is_gone, "the end of the API")
