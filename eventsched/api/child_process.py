@@ -14,13 +14,11 @@ from eventsched.api.gates.delegated_gate import delegated_gate
 from eventsched.api.operations import Desk
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
-from eventsched.process.api_child import PORT, ApiOrder
-from eventsched.process.settings import ServingSettings, Settings
+from eventsched.process.api_child import ApiOrder, place_of
+from eventsched.process.settings import Settings
 from eventsched.process_log import output
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
-from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
-from eventsched.web.http.https_server import Place
 
 _NICE = 5
 """The scheduler comes first when both want a processor."""
@@ -44,9 +42,7 @@ def main() -> int:
 
 def _serve(order: ApiOrder) -> int:
     settings = order.settings
-    place = Place(
-        settings.serving.bind_address, settings.api.port, PORT, _certificates(settings.serving)
-    )
+    place = place_of(settings)
     gates = _gates(order.settings, order.kubeconfig)
     plugins = tuple(map(Path, order.plugins))
     with (
@@ -67,13 +63,8 @@ def _gates(settings: Settings, kubeconfig: str | None) -> server.Gates:
     if settings.api.authorization == "off":
         return server.open_gate(settings.serving.bind_address)
     path = None if kubeconfig is None else Path(kubeconfig)
-    return delegated_gate(path, settings.client.context or None)
-
-
-def _certificates(serving: ServingSettings) -> Certificates:
-    if serving.cert_file:
-        return Certificates(Files(Path(serving.cert_file), Path(serving.key_file)))
-    return Certificates(SelfMade(own_names(serving.bind_address)))
+    by_proxy = settings.api.authorization == "requestHeaders"
+    return delegated_gate(path, settings.client.context or None, by_proxy=by_proxy)
 
 
 if __name__ == "__main__":

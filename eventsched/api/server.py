@@ -22,6 +22,9 @@ from eventsched.pages.site import site
 from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
 from eventsched.web.http.https_server import Place, is_loopback, serving_at
 
+DELEGATED, REQUEST_HEADERS = "delegated", "request-headers"
+"""Values of ``authorization``."""
+
 logger = structlog.stdlib.get_logger(__name__)
 
 
@@ -31,8 +34,10 @@ class ApiOptions:
     port is plain HTTP on a loopback address, or with ``plain``; otherwise it has a self-signed
     certificate.
     ``no_tokens`` serves clients without a token on an address that other machines reach.
-    With ``delegated`` the API server is asked about tokens: that of ``kubeconfig`` and its
-    ``context``, None as in ``connect``."""
+    With ``authorization`` the API server decides what a user may see: that of ``kubeconfig`` and
+    its ``context``, None as in ``connect``. With DELEGATED it also says whose a token is; with
+    REQUEST_HEADERS a proxy names the user, which has a certificate of ``client_ca_file``, or is
+    every client with ``trust_all_clients``."""
 
     address: str = "127.0.0.1"
     port: int = 8787
@@ -41,9 +46,11 @@ class ApiOptions:
     plain: bool = False
     tokens_file: Path | None = None
     no_tokens: bool = False
-    delegated: bool = False
+    authorization: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
+    client_ca_file: Path | None = None
+    trust_all_clients: bool = False
 
 
 Gates = AbstractAsyncContextManager[Gate]
@@ -52,12 +59,13 @@ Gates = AbstractAsyncContextManager[Gate]
 
 def gate_of(options: ApiOptions) -> Gates:
     """The gate that the options describe. Raises InputError."""
-    if options.delegated:
-        return _delegated(options)
+    if options.authorization is not None:
+        return _reviewing(options)
     for name, value in (("--kubeconfig", options.kubeconfig), ("--context", options.context)):
         if value is not None:
             remedy = "add --authorization delegated"
             raise InputError(name, "names the API server to ask about tokens", remedy)
+    _require_no_proxy(options)
     if options.tokens_file is not None:
         if options.no_tokens:
             raise InputError("--no-tokens", "excludes --tokens", "leave one of them out")
@@ -74,14 +82,45 @@ def open_gate(address: str) -> Gates:
     return nullcontext(OpenGate(local_only=is_loopback(address)))
 
 
-def _delegated(options: ApiOptions) -> Gates:
+def _reviewing(options: ApiOptions) -> Gates:
     for name, is_given in (
         ("--tokens", options.tokens_file is not None), ("--no-tokens", options.no_tokens),
     ):  # fmt: skip
         if is_given:
-            raise InputError(name, "excludes --authorization delegated", "leave one of them out")
+            problem = f"excludes --authorization {options.authorization}"
+            raise InputError(name, problem, "leave one of them out")
+    by_proxy = options.authorization == REQUEST_HEADERS
+    if by_proxy:
+        _require_proxy(options)
+    else:
+        _require_no_proxy(options)
     require_known(options.kubeconfig, os.environ, options.context)
-    return delegated_gate(options.kubeconfig, options.context)
+    return delegated_gate(options.kubeconfig, options.context, by_proxy=by_proxy)
+
+
+def _require_proxy(options: ApiOptions) -> None:
+    """Raises InputError unless it is said which clients may name a user."""
+    if options.client_ca_file is None and not options.trust_all_clients:
+        problem = "every client could name any user"
+        remedy = (
+            "give --client-ca-file FILE with the authority of the proxy's certificate, or "
+            "--trust-all-clients if only the proxy reaches the port"
+        )
+        raise InputError(f"--authorization {REQUEST_HEADERS}", problem, remedy)
+    if options.client_ca_file is not None and options.trust_all_clients:
+        raise InputError(
+            "--trust-all-clients", "excludes --client-ca-file", "leave one of them out"
+        )
+
+
+def _require_no_proxy(options: ApiOptions) -> None:
+    for name, is_given in (
+        ("--client-ca-file", options.client_ca_file is not None),
+        ("--trust-all-clients", options.trust_all_clients),
+    ):
+        if is_given:
+            remedy = f"add --authorization {REQUEST_HEADERS}"
+            raise InputError(name, "says which clients may name a user", remedy)
 
 
 def place_of(options: ApiOptions) -> Place:
@@ -95,15 +134,17 @@ def _certificates(options: ApiOptions) -> Certificates | None:
         given, missing = missing, given
     if (options.cert_file is None) != (options.key_file is None):
         raise InputError(given, f"is given without {missing}", "give both, or neither")
+    clients = options.client_ca_file
     if options.plain:
-        if options.cert_file is not None:
-            raise InputError("--plain", "excludes --tls-cert-file", "leave one of them out")
+        for name, file in (("--tls-cert-file", options.cert_file), ("--client-ca-file", clients)):
+            if file is not None:
+                raise InputError("--plain", f"excludes {name}", "leave one of them out")
         return None
     if options.cert_file is not None and options.key_file is not None:
-        return Certificates(Files(options.cert_file, options.key_file))
-    if is_loopback(options.address):
+        return Certificates(Files(options.cert_file, options.key_file), clients)
+    if is_loopback(options.address) and clients is None:
         return None
-    return Certificates(SelfMade(own_names(options.address)))
+    return Certificates(SelfMade(own_names(options.address)), clients)
 
 
 def serve(

@@ -40,16 +40,27 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     who = parser.add_argument_group("the clients")
     who.add_argument(
-        "--authorization", choices=("delegated",),
-        help="delegated: clients need a bearer token of the cluster, and see the namespaces in "
-        "which they may list pods",
+        "--authorization", choices=("delegated", "request-headers"),
+        help="clients see the namespaces in which they may list pods; delegated: they need a "
+        "bearer token of the cluster; request-headers: a proxy in front names the user in "
+        "X-Remote-User and X-Remote-Group",
     )  # fmt: skip
     who.add_argument(
         "--kubeconfig", type=Path, metavar="FILE",
-        help="with delegated: the API server to ask (default: $KUBECONFIG, the service account of "
-        "the pod, ~/.kube/config)",
+        help="with --authorization: the API server to ask (default: $KUBECONFIG, the service "
+        "account of the pod, ~/.kube/config)",
     )  # fmt: skip
     who.add_argument("--context", metavar="NAME", help="a context of the kubeconfig")
+    who.add_argument(
+        "--client-ca-file", type=Path, metavar="FILE",
+        help="with request-headers: the authority of the proxy's client certificate, as PEM; "
+        "other clients are not served",
+    )  # fmt: skip
+    who.add_argument(
+        "--trust-all-clients", action="store_true",
+        help="with request-headers: take the headers of every client; for a port that only the "
+        "proxy reaches",
+    )  # fmt: skip
     who.add_argument(
         "--tokens", type=Path, metavar="FILE",
         help="clients need a bearer token of this file; read again when it changes",
@@ -82,8 +93,8 @@ def run(options: argparse.Namespace) -> int:
         ) from missing
     wanted = server.ApiOptions(
         options.bind_address, options.port, options.tls_cert_file, options.tls_private_key_file,
-        options.plain, options.tokens, options.no_tokens, options.authorization == "delegated",
-        options.kubeconfig, options.context,
+        options.plain, options.tokens, options.no_tokens, options.authorization, options.kubeconfig,
+        options.context, options.client_ca_file, options.trust_all_clients,
     )  # fmt: skip
     gate, place = server.gate_of(wanted), server.place_of(wanted)
     with opened_streams(*database_of(options)) as streams:

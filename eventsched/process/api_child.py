@@ -11,6 +11,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -19,6 +20,7 @@ from eventsched.eventlog.address_file import Address
 from eventsched.process.service_plan import ServiceOptions
 from eventsched.process.settings import Settings
 from eventsched.web.http import https_server
+from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
 from eventsched.web.http.https_server import Place
 
 MODULE = "eventsched.api.child_process"
@@ -46,10 +48,20 @@ class ApiOrder(msgspec.Struct, frozen=True):
 
 
 def require_free(settings: Settings) -> None:
-    """Raises InputError or UnavailableError if the API's port cannot be bound."""
+    """Raises InputError or UnavailableError if the API's port cannot be bound, or its certificates
+    cannot be used."""
     if settings.api.port:
-        place = Place(settings.serving.bind_address, settings.api.port, PORT)
-        https_server.require_place_free(place)
+        https_server.require_place_free(place_of(settings))
+
+
+def place_of(settings: Settings) -> Place:
+    """Where the API is served. Raises InputError for certificates that cannot be used."""
+    serving, ca_file = settings.serving, settings.api.client_ca_file
+    source: Files | SelfMade = SelfMade(own_names(serving.bind_address))
+    if serving.cert_file:
+        source = Files(Path(serving.cert_file), Path(serving.key_file))
+    certificates = Certificates(source, Path(ca_file) if ca_file else None)
+    return Place(serving.bind_address, settings.api.port, PORT, certificates)
 
 
 @asynccontextmanager

@@ -257,7 +257,7 @@ class Settings(SettingsPart, frozen=True):
         ):  # fmt: skip
             if port == other:
                 yield InputError("api.port", f"{port} is serving.{name}", "choose another one")
-        if self.shadow.enabled and self.api.authorization == "delegated":
+        if self.shadow.enabled and self.api.authorization != "off":
             problem = "a shadow sends no reviews to the API server"
             remedy = "set off, or run eventsched serve beside it"
             yield InputError("api.authorization", problem, remedy)

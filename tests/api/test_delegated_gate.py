@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,15 +170,21 @@ def test_in_a_cluster_with_very_many_namespaces_a_request_names_its_own() -> Non
     assert len(cluster.reviews) < 10
 
 
-def test_an_api_server_that_cannot_be_reached(tmp_path: Any) -> None:
-    """It is connected to when it is needed, and each request tries again."""
-    kubeconfig = tmp_path / "kubeconfig"
+def unreachable(folder: Path) -> Path:
+    """A kubeconfig of an API server that does not run."""
+    kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(json.dumps({
         "apiVersion": "v1", "kind": "Config", "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
         "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
         "users": [{"name": "a", "user": {"token": "t"}}],
     }))  # fmt: skip
+    return kubeconfig
+
+
+def test_an_api_server_that_cannot_be_reached(tmp_path: Path) -> None:
+    """It is connected to when it is needed, and each request tries again."""
+    kubeconfig = unreachable(tmp_path)
 
     async def asked() -> None:
         async with delegated_gate.delegated_gate(kubeconfig, None) as gate:

@@ -8,7 +8,13 @@ import pytest
 from eventsched.api.application import OPENAPI, ROOT, application
 from eventsched.api.gates.static_tokens import StaticTokens, read_tokens
 from eventsched.api.operations import Desk
-from eventsched.api.server import ApiOptions, gate_of, place_of
+from eventsched.api.server import (
+    DELEGATED,
+    REQUEST_HEADERS,
+    ApiOptions,
+    gate_of,
+    place_of,
+)
 from eventsched.domain.errors import InputError
 from eventsched.questions.answer_shapes import Streams
 from eventsched.questions.states import FoldedStates
@@ -105,12 +111,24 @@ def test_a_file_that_is_too_large_or_not_there(tmp_path: Path) -> None:
          "--plain: excludes --tls-cert-file; leave one of them out"),
         (ApiOptions(tokens_file=Path("a"), no_tokens=True),
          "--no-tokens: excludes --tokens; leave one of them out"),
-        (ApiOptions(delegated=True, no_tokens=True),
+        (ApiOptions(authorization=DELEGATED, no_tokens=True),
          "--no-tokens: excludes --authorization delegated; leave one of them out"),
-        (ApiOptions(delegated=True, tokens_file=Path("a")),
+        (ApiOptions(authorization=DELEGATED, tokens_file=Path("a")),
          "--tokens: excludes --authorization delegated; leave one of them out"),
-        (ApiOptions(delegated=True, kubeconfig=Path("none")),
+        (ApiOptions(authorization=DELEGATED, kubeconfig=Path("none")),
          "kubeconfig none: does not exist; check --kubeconfig, or omit it"),
+        (ApiOptions(authorization=REQUEST_HEADERS), "--authorization request-headers: every client "
+         "could name any user; give --client-ca-file FILE with the authority of the proxy's "
+         "certificate, or --trust-all-clients if only the proxy reaches the port"),
+        (ApiOptions(authorization=REQUEST_HEADERS, client_ca_file=Path("a"),
+                    trust_all_clients=True),
+         "--trust-all-clients: excludes --client-ca-file; leave one of them out"),
+        (ApiOptions(authorization=REQUEST_HEADERS, no_tokens=True),
+         "--no-tokens: excludes --authorization request-headers; leave one of them out"),
+        (ApiOptions(authorization=DELEGATED, client_ca_file=Path("a")), "--client-ca-file: says "
+         "which clients may name a user; add --authorization request-headers"),
+        (ApiOptions(trust_all_clients=True), "--trust-all-clients: says which clients may name a "
+         "user; add --authorization request-headers"),
         (ApiOptions(kubeconfig=Path("a")), "--kubeconfig: names the API server to ask about "
          "tokens; add --authorization delegated"),
     ],
@@ -126,3 +144,5 @@ def test_https_unless_only_this_machine_reaches_it() -> None:
     assert place_of(ApiOptions("::1")).certificates is None
     assert place_of(ApiOptions("0.0.0.0")).certificates is not None
     assert place_of(ApiOptions("0.0.0.0", plain=True)).certificates is None
+    with pytest.raises(InputError, match="--plain: excludes --client-ca-file"):
+        place_of(ApiOptions(plain=True, client_ca_file=Path("a")))

@@ -1,6 +1,7 @@
-"""What a client may see is what the API server says about its bearer token.
+"""What a client may see is what the API server says about its user.
 
-A TokenReview finds the user. A SubjectAccessReview for ``list pods`` decides: in all namespaces,
+A TokenReview finds the user of a bearer token, or an authenticating proxy has named the user in
+headers (``request_headers``). A SubjectAccessReview for ``list pods`` decides: in all namespaces,
 the user sees everything; otherwise the namespaces in which the user has it. Which namespaces there
 are is asked of the API server as well: a RoleBinding is in a namespace that exists.
 """
@@ -17,6 +18,7 @@ import structlog
 from starlette.requests import Request
 
 from eventsched.api.gates.gate import RefusedError
+from eventsched.api.gates.request_headers import proxied_user
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.http.api import ApiClient
 from eventsched.questions.visibility import EVERYTHING, Visibility
@@ -57,35 +59,42 @@ class _NamespaceList(msgspec.Struct, frozen=True):
 
 
 class DelegatedGate:
-    """A gate that asks the API server. What it says holds for CACHE_SECONDS."""
+    """A gate that asks the API server. What it says holds for CACHE_SECONDS. With ``by_proxy`` the
+    user is the one that the headers name: only a proxy may reach the port then."""
 
     def __init__(
         self,
         reviews: Reviews,
         namespaces: ListNamespaces,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        by_proxy: bool = False,
     ) -> None:
-        self._reviews, self._list = reviews, namespaces
+        self._reviews, self._list, self._by_proxy = reviews, namespaces, by_proxy
         self._namespaces: RecentAnswers[Sequence[str]] = RecentAnswers(clock)
         self._visible: RecentAnswers[frozenset[str]] = RecentAnswers(clock)
         self._under_way: dict[bytes, asyncio.Task[frozenset[str]]] = {}
 
     async def visibility(self, request: Request) -> Visibility:
         """See eventsched.api.gates.gate.Gate."""
-        token = bearer(request.headers.get("authorization", ""))
-        if token is None:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
         named = request.path_params.get("namespace") or request.query_params.get("namespace", "")
         try:
-            user = await self._reviews.user(token)
-            if user is None:
-                detail = "the API server does not know the bearer token"
-                raise RefusedError(HTTPStatus.UNAUTHORIZED, detail)
+            user = proxied_user(request.headers) if self._by_proxy else await self._holder(request)
             if await self._reviews.lists_pods(user, ""):
                 return EVERYTHING
             return Visibility(await self._visible_to(user, named))
         except RequestRefusedError:  # the log says which review failed, and why
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _NO_ANSWER) from None
+
+    async def _holder(self, request: Request) -> User:
+        token = bearer(request.headers.get("authorization", ""))
+        if token is None:
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+        user = await self._reviews.user(token)
+        if user is None:
+            detail = "the API server does not know the bearer token"
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, detail)
+        return user
 
     async def _visible_to(self, user: User, named: str) -> frozenset[str]:
         known = await self._known_namespaces()
@@ -191,12 +200,12 @@ class ReviewingServer:
 
 @asynccontextmanager
 async def delegated_gate(
-    kubeconfig: Path | None, context: str | None
+    kubeconfig: Path | None, context: str | None, *, by_proxy: bool = False
 ) -> AsyncIterator[DelegatedGate]:
     """A gate over the API server of a kubeconfig, of its ``context`` if given; None as in
-    ``connect``."""
+    ``connect``. ``by_proxy`` as in DelegatedGate."""
     server = ReviewingServer(kubeconfig, context)
     try:
-        yield DelegatedGate(Reviews(server.ask), server.namespaces)
+        yield DelegatedGate(Reviews(server.ask), server.namespaces, by_proxy=by_proxy)
     finally:
         await server.close()

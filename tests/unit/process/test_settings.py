@@ -71,6 +71,10 @@ def test_the_schedulers_that_a_shadow_follows(schedulers: str, problem: str) -> 
         ("api: {port: 80}\nshadow: {enabled: true}",
          "api.authorization: a shadow sends no reviews to the API server; set off, or run "
          "eventsched serve beside it"),
+        ("api: {authorization: requestHeaders}", "api.clientCAFile: is missing: every client could "
+         "name any user; name the authority of the proxy's certificate"),
+        ("api: {clientCAFile: a}", "api.clientCAFile: says which clients may name a user; set "
+         "authorization to requestHeaders, or leave it out"),
     ],
 )  # fmt: skip
 def test_the_port_of_the_api(text: str, problem: str) -> None:
@@ -123,11 +127,14 @@ def test_every_field_is_read() -> None:
     assert {name: value for name, value in read.items() if value != default[name]} == leaves(
         EVERY_FIELD
     )
-    others = {".database.url", ".database.dataDir"}
+    others = {".database.url", ".database.dataDir", ".api.clientCAFile"}
     assert default.keys() - leaves(EVERY_FIELD).keys() == others, "a field has no value above"
     for name in ("url", "dataDir"):
         given = settings.load(HEAD + f"database: {{{name}: x}}\n", "f.yaml")
         assert msgspec.to_builtins(given.database)[name] == "x"
+    api = "api: {authorization: requestHeaders, clientCAFile: x}\n"
+    given = settings.load(HEAD + api, "f.yaml")
+    assert (given.api.authorization, given.api.client_ca_file) == ("requestHeaders", "x")
 
 
 def test_durations_are_seconds() -> None:
