@@ -9,7 +9,7 @@ DEMO_READY := $(VENV)/.ready-for-demo
 # One more than processors: tests also wait for servers and processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: audit release requirements demo smoke unit test coverage test-containers test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
+.PHONY: audit release requirements demo smoke unit test coverage test-containers test-executors test-cluster test-kubelet clean-kubelet check format bench bench-cluster soak soak-cluster controlplane helm \
 	conformance-golden clean help
 
 help:           ## list the targets
@@ -99,6 +99,12 @@ IN_CONTAINERS := tests/contract tests/postgres/test_databases.py tests/postgres/
 test-containers: $(READY) ## tests of the log on Postgres in containers; needs a container engine
 	@why=$$($(BIN)/python -m tests.containers) || { echo "make test-containers is skipped: $$why"; exit 0; }; \
 	EVENTSCHED_TEST_CONTAINERS=1 $(BIN)/pytest $(PYTEST_OPTIONS) $(IN_CONTAINERS)
+
+# Processes, Dask and Ray, each on a local cluster. Other runs of these tests skip what is missing.
+EXECUTORS := tests/contract/test_task_executors.py tests/simulate/test_what_if_executors.py
+test-executors: $(READY) ## what-if grids on local clusters of Dask and Ray, which it installs (300 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dask,ray]'
+	$(BIN)/pytest $(PYTEST_OPTIONS) $(EXECUTORS)
 
 CLUSTER_WORKERS ?= 2
 test-cluster: controlplane ## tests against a real control plane, and of the chart; needs Go, or ready programs

@@ -5,10 +5,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from eventsched import __version__
 from eventsched.cli.log_at import AT_HELP, OpenLog, opened_log
-from eventsched.cli.output.replays.grid_output import grid_text
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.replays.what_if_chart import chart
 from eventsched.cli.output.replays.what_if_output import result_text
@@ -18,11 +18,11 @@ from eventsched.cli.stored_what_if import (
     refuse_store,
     result_store,
 )
+from eventsched.cli.what_if_grid import add_executor_option, executor_of_grid, run_grid
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
-from eventsched.runtime.assembly import Assembly, assemble
-from eventsched.runtime.executors.process_executor import ProcessExecutor
-from eventsched.runtime.executors.task_executor import WorkerLostError
+from eventsched.runtime import gc_tuning
+from eventsched.runtime.assembly import Assembly, assemble, assemble_text
 from eventsched.runtime.log_start import first_start
 from eventsched.runtime.queries.state_at import Opening
 from eventsched.runtime.queries.what_if.conditions import Condition, parse_condition
@@ -51,7 +51,7 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
         "--what-if", metavar="CONFIG", nargs="?", const=RECORDED, action="append",
         help="decide history again with this KubeSchedulerConfiguration, and compare (without a "
         "value: with the one that is in force in the log); several are compared side by side, on "
-        "all cores",
+        "all cores or on a cluster",
     )  # fmt: skip
     group.add_argument(
         "--open-loop", action="store_true",
@@ -70,6 +70,7 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--chart", type=Path, metavar="FILE.svg", help="draw both sides over time, as SVG"
     )
+    add_executor_option(group)
     add_store_options(group)
     group.add_argument("--full", action="store_true", help="show all pods of a long table")
 
@@ -84,6 +85,7 @@ def is_asked_for(options: argparse.Namespace) -> bool:
     for name, option in (
         ("open_loop", "--open-loop"), ("first", "--from"), ("fail_if", "--fail-if"),
         ("full", "--full"), ("chart", "--chart"), ("store", "--store"), ("store_in", "--store-in"),
+        ("executor", "--executor"),
     ):  # fmt: skip
         if getattr(options, name):
             raise InputError(option, "is about a run under other rules", "add --what-if CONFIG")
@@ -101,13 +103,16 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
         raise InputError("--chart", "draws one configuration", "name only one by --what-if")
     refuse_store(options, len(names))
     parse_changes(options.nodes)
+    executor = executor_of_grid(options.executor, len(names))
     with opened_log(options) as opened:
         stretch = _stretch(opened, options)
-        if len(names) > 1:
-            return _print_grid(_grid(options, opened, stretch, names, recorded), options)
+        if executor is not None:
+            tasks = _grid_tasks(options, opened, stretch, names, recorded)
+            return run_grid(executor, grid_result, tasks, names, options.output)
+        chosen = _chosen(names[0], options.plugin)
         with result_store(options, opened, stretch, names[0]) as store:
-            progress = RecordProgress()
-            document = _decided(options, opened, stretch, names[0], recorded, progress, store)
+            rules = _rules(options, opened, names[0], chosen, recorded, store)
+            document = _decided(options, opened, stretch, rules, RecordProgress(), store)
             if store is not None:
                 document["stored"] = store.commit()
     if options.chart is not None:
@@ -119,21 +124,28 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
     return DIFFERS if document["failed"] else 0
 
 
+def _rules(
+    options: argparse.Namespace, opened: OpenLog, name: str, chosen: Assembly | None,
+    recorded: AssemblyMaker, store: ResultStore | None = None,
+) -> OtherRules:  # fmt: skip
+    """The rules of a configuration; those of the log if ``chosen`` is None."""
+    return OtherRules(
+        name,
+        lambda opening: recorded(opening, opened.log.stream, options.plugin),
+        chosen,
+        "" if store is None else store.origin,
+    )
+
+
 def _decided(
-    options: argparse.Namespace, opened: OpenLog, stretch: Stretch, name: str,
-    recorded: AssemblyMaker, progress: RecordProgress, store: ResultStore | None = None,
+    options: argparse.Namespace, opened: OpenLog, stretch: Stretch, rules: OtherRules,
+    progress: RecordProgress, store: ResultStore | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The result of one configuration, whose records go to ``store``."""
     conditions = [parse_condition(text) for text in options.fail_if]
-    rules = OtherRules(
-        name,
-        lambda opening: recorded(opening, opened.log.stream, options.plugin),
-        _chosen(name, options.plugin),
-        "" if store is None else store.origin,
-    )
     changes = parse_changes(options.nodes)
     document, failed = _run(options, stretch, rules, changes, conditions, progress, store)
-    return {"stream": opened.log.stream, "rules": name, **document, "failed": failed}
+    return {"stream": opened.log.stream, "rules": rules.name, **document, "failed": failed}
 
 
 def _draw(path: Path, document: dict[str, Any]) -> None:
@@ -147,50 +159,58 @@ def _draw(path: Path, document: dict[str, Any]) -> None:
 # --- several configurations -------------------------------------------------------------------
 
 
-def _grid(
+class GridTask(NamedTuple):
+    """One configuration of a grid, for a worker on any machine."""
+
+    options: argparse.Namespace
+    name: str
+    recorded: AssemblyMaker
+    text: str
+    """The configuration: its file may be on this machine alone."""
+    plugins: frozenset[str]
+    """The plugins that it runs."""
+    version: str = __version__
+    """That of the command, which the worker has to have."""
+
+
+def _grid_tasks(
     options: argparse.Namespace, opened: OpenLog, stretch: Stretch, names: list[str],
     recorded: AssemblyMaker,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """The results of several configurations. Each worker reads the log itself."""
-    for name in names:
-        _chosen(name, options.plugin)  # bad input is reported before the work begins
+) -> list[GridTask]:  # fmt: skip
+    """A task for each configuration. Raises InputError for a bad one."""
     changed = {
-        "what_if": None, "first": str(stretch.first), "until": str(stretch.end),
+        "what_if": None, "first": str(stretch.first), "until": str(stretch.end), "run": None,
         "stream": None if options.file is not None else opened.log.stream,
+        "plugin": [path.absolute() for path in options.plugin],
+        "file": options.file and options.file.absolute(),
+        "from_archive": options.from_archive and options.from_archive.absolute(),
     }  # fmt: skip
     if opened.reader is not None:  # an embedded server is kept by this process
         changed |= {"database": opened.reader.address, "data_dir": None}
-    base = argparse.Namespace(**{**vars(options), **changed, "run": None})
-    tasks = [(base, name, recorded) for name in names]
-    documents: list[dict[str, Any]] = [{}] * len(names)
-    progress = RecordProgress("configurations")
+    sent = argparse.Namespace(**{**vars(options), **changed})
+    tasks = []
+    for name in names:
+        chosen = _chosen(name, options.plugin)
+        text, plugins = ("", frozenset()) if chosen is None else (chosen.text, chosen.sources)
+        tasks.append(GridTask(sent, name, recorded, text, frozenset(plugins)))
+    return tasks
+
+
+def grid_result(task: GridTask) -> dict[str, Any]:
+    """The result of one configuration of a grid, in a worker, which reads the log itself."""
+    if task.version != __version__:
+        problem = f"has workers with eventsched {__version__}, and this is {task.version}"
+        raise InputError("--executor", problem, "install the same version there")
+    chosen = None
+    if task.name != RECORDED:
+        chosen = assemble_text(task.text, task.options.plugin, task.name, task.plugins)
     try:
-        for done, (number, document) in enumerate(ProcessExecutor().run(grid_task, tasks), 1):
-            documents[number] = document
-            progress(done, len(names))
-    except WorkerLostError as lost:
-        raise InputError(
-            f"--what-if {names[lost.number]}", str(lost), "give it more memory, or a shorter range"
-        ) from lost
+        with opened_log(task.options) as opened:
+            stretch = _stretch(opened, task.options)
+            rules = _rules(task.options, opened, task.name, chosen, task.recorded)
+            return _decided(task.options, opened, stretch, rules, RecordProgress(is_shown=False))
     finally:
-        progress.done()
-    return documents
-
-
-def grid_task(task: tuple[argparse.Namespace, str, AssemblyMaker]) -> dict[str, Any]:
-    """One configuration of a grid, in a worker."""
-    options, name, recorded = task
-    with opened_log(options) as opened:
-        stretch = _stretch(opened, options)
-        return _decided(options, opened, stretch, name, recorded, RecordProgress())
-
-
-def _print_grid(documents: list[dict[str, Any]], options: argparse.Namespace) -> int:
-    if options.output == "json":
-        print(json.dumps({"configurations": documents}, ensure_ascii=False))
-    else:
-        print(grid_text(documents))
-    return DIFFERS if any(document["failed"] for document in documents) else 0
+        gc_tuning.thaw()  # the worker of a cluster lives on
 
 
 # --- one configuration ------------------------------------------------------------------------

@@ -43,6 +43,10 @@ class UnavailableError(Exception):
         self.where, self.problem, self.remedy = where, problem, remedy
         super().__init__(f"{where}: {problem}; {remedy}")
 
+    def __reduce__(self) -> tuple[type["UnavailableError"], tuple[str, str, str]]:
+        """For pickle: an error may come from another process."""
+        return UnavailableError, (self.where, self.problem, self.remedy)
+
 
 class InUseError(UnavailableError):
     """Another process writes to that place."""

@@ -61,3 +61,7 @@ class CorruptLogError(Exception):
     def __init__(self, position: int, problem: str) -> None:
         self.position, self.problem = position, problem
         super().__init__(f"position {position}: {problem}")
+
+    def __reduce__(self) -> tuple[type["CorruptLogError"], tuple[int, str]]:
+        """For pickle: an error may come from another process."""
+        return CorruptLogError, (self.position, self.problem)

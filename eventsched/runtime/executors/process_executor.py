@@ -8,7 +8,12 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
-from eventsched.runtime.executors.task_executor import MOST_TRIES, WorkerLostError
+from eventsched.runtime.executors.task_executor import (
+    MOST_TRIES,
+    TaskOutcome,
+    WorkerLostError,
+    attempted,
+)
 
 
 class _Running(NamedTuple):
@@ -25,9 +30,7 @@ class ProcessExecutor:
         self._workers = workers or len(os.sched_getaffinity(0))
         self._context = get_context("spawn")
 
-    def run(
-        self, work: Callable[[Any], Any], arguments: Sequence[Any]
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, work: Callable[[Any], Any], arguments: Sequence[Any]) -> Iterator[TaskOutcome]:
         """See the port."""
         waiting = deque((number, 1) for number in range(len(arguments)))
         running: dict[Connection, _Running] = {}
@@ -40,19 +43,16 @@ class ProcessExecutor:
                 ready = set(wait(list(running)))
                 for receiver in [each for each in running if each in ready]:
                     task = running.pop(receiver)
-                    is_raised, answer = self._answer(receiver, task)
-                    if is_raised is None:
-                        if task.tries == MOST_TRIES:
-                            raise WorkerLostError(task.number)
+                    outcome = _outcome(receiver, task)
+                    if isinstance(outcome.problem, WorkerLostError) and task.tries < MOST_TRIES:
                         waiting.append((task.number, task.tries + 1))
-                    elif is_raised:
-                        raise answer
                     else:
-                        yield task.number, answer
+                        yield outcome
         finally:
-            for task in running.values():
+            for receiver, task in running.items():
                 task.process.kill()
                 task.process.join()
+                receiver.close()
 
     def _start(self, work: Callable[[Any], Any], argument: Any) -> tuple[Connection, Any]:
         receiver, sender = self._context.Pipe(duplex=False)
@@ -61,23 +61,19 @@ class ProcessExecutor:
         sender.close()  # the worker has the only one: its end is an end of file here
         return receiver, process
 
-    def _answer(self, receiver: Connection, task: _Running) -> tuple[bool | None, Any]:
-        """Whether the task has raised what is the second value; (None, None) if its worker ended
-        without an answer."""
-        try:
-            answer: tuple[bool, Any] = receiver.recv()
-        except EOFError:
-            return None, None
-        finally:
-            receiver.close()
-            task.process.join()
-        return answer
+
+def _outcome(receiver: Connection, task: _Running) -> TaskOutcome:
+    """How a task ended whose worker has answered, or ended."""
+    try:
+        value, problem = receiver.recv()
+    except EOFError:
+        return TaskOutcome(task.number, problem=WorkerLostError())
+    finally:
+        receiver.close()
+        task.process.join()
+    return TaskOutcome(task.number, value, problem)
 
 
 def _work(sender: Connection, work: Callable[[Any], Any], argument: Any) -> None:
-    try:
-        answer = False, work(argument)
-    except Exception as problem:  # noqa: BLE001 - raised again where the result is awaited
-        answer = True, problem
-    sender.send(answer)
+    sender.send(attempted(work, argument))
     sender.close()

@@ -10,9 +10,9 @@ class RecordProgress:
     """Called for every step with what is done and the total, in records or another unit; writes a
     few times a second."""
 
-    def __init__(self, unit: str = "records") -> None:
+    def __init__(self, unit: str = "records", *, is_shown: bool = True) -> None:
         self._unit = unit
-        self._terminal = sys.stderr.isatty()
+        self._terminal = is_shown and sys.stderr.isatty()
         self._next = time.monotonic() + TERMINAL_INTERVAL
         self._width = 0
 
