@@ -1,6 +1,8 @@
 """What every TaskExecutor does. Those of Dask and Ray run on a real cluster of this machine, if
 their packages are there: ``make test-executors`` installs them."""
 
+import gc
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,15 +18,23 @@ from eventsched.runtime.executors.task_executor import (
 )
 from tests.contract.executor_tasks import fail, killed, last_first, square
 
+# Ray does not wait for the processes that it ends.
+pytestmark = pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
+
 
 @pytest.fixture(params=["processes", "dask", "ray"])
-def executor(request: pytest.FixtureRequest) -> TaskExecutor:
-    if request.param == "processes":
+def executor(request: pytest.FixtureRequest) -> Iterator[TaskExecutor]:
+    yield _executor(request.param)
+    gc.collect()  # what Ray leaves, while the warning is ignored
+
+
+def _executor(name: str) -> TaskExecutor:
+    if name == "processes":
         return ProcessExecutor(2)
-    package = {"dask": "distributed", "ray": "ray"}[request.param]
+    package = {"dask": "distributed", "ray": "ray"}[name]
     if find_spec(package) is None:
         pytest.skip(f"the package {package} is missing: make test-executors installs it")
-    if request.param == "dask":
+    if name == "dask":
         from eventsched.runtime.executors.dask_executor import DaskExecutor
 
         return DaskExecutor(workers=2)
