@@ -32,6 +32,9 @@ from eventsched.api.operations import (
 )
 from eventsched.api.parameters import values_of
 from eventsched.api.problems import RETRY_LATER, problem_response, response_to
+from eventsched.api.what_if.what_if_events import what_if_events
+from eventsched.api.what_if.what_if_operations import WHAT_IF, WHAT_IF_OPERATIONS, what_if_job
+from eventsched.api.what_if.what_if_runs import Progress, WhatIfRuns
 from eventsched.api.workers import BusyError, Workers
 from eventsched.questions.answer_shapes import Decisions
 from eventsched.questions.visibility import EVERYTHING
@@ -69,6 +72,7 @@ class _Api:
         self.watch = HeadWatch(self._head)
         self._listeners, self._bodies = Places(MOST_LISTENERS), Places(MOST_SLOW)
         self._woken = asyncio.Semaphore(AT_ONCE)
+        self._what_ifs = WhatIfRuns()
 
     async def _head(self, stream: str | None) -> int:
         return await self._quick.run(head_of, Asked(self._desk, {"stream": stream}, EVERYTHING))
@@ -83,13 +87,15 @@ class _Api:
                     operation.parameters, request.path_params, request.query_params.multi_items()
                 )
                 asked = Asked(self._desk, values, sees)
-                if operation.slow or operation is EVENTS:
+                if operation.slow or operation in (EVENTS, WHAT_IF):
                     _refuse_foreign(request)
                 if operation is EVENTS:
                     return await self._events(asked, request)
                 if operation.method == "POST":
                     with self._bodies.taken():
                         asked = asked._replace(body=await request.body())
+                if operation is WHAT_IF:
+                    return await self._what_if(asked, request)
                 return await self._answer(operation, asked, request)
             except RefusedError as refused:
                 return refusal(refused)
@@ -105,7 +111,7 @@ class _Api:
     async def _answer(self, operation: Operation, asked: Asked, request: Request) -> Response:
         if operation.refresh is not None:
             await self._refreshed(operation.refresh, asked)
-        as_arrow = operation.arrow is not None and _wants_arrow(request)
+        as_arrow = operation.arrow is not None and _wants(request, ARROW_TYPE)
         workers = self._slow if operation.slow else self._quick
         body, tag = await workers.run(_encoded, operation, asked, as_arrow)
         if operation.waits and asked.values["wait"]:
@@ -140,6 +146,28 @@ class _Api:
             later = asked._replace(values=values, sees=sees)
             async with self._woken:
                 body, tag = await self._quick.run(_encoded, operation, later, False)
+
+    async def _what_if(self, asked: Asked, request: Request) -> Response:
+        self._what_ifs.require_free()
+        job = await self._slow.run(what_if_job, asked)
+
+        async def run(progress: Progress) -> dict[str, Any]:
+            document = await self._what_ifs.run(job, progress)
+            # Again: the client may have lost the right to see it meanwhile.
+            (await self._gate.visibility(request)).require_whole("what-if")
+            return document
+
+        def failure(error: Exception) -> bytes:
+            if isinstance(error, RefusedError):
+                return bytes(refusal(error).body)
+            return bytes(self._failure(error, request).body)
+
+        if _wants(request, EVENTS_TYPE):
+            return EventStream(what_if_events(run, failure), self._listeners)
+        document = await _while_connected(run(lambda done, total: None), request)
+        return Response(
+            msgspec.json.encode(document), headers=_UNKEPT, media_type="application/json"
+        )
 
     async def _events(self, asked: Asked, request: Request) -> Response:
         after, last = asked.values["after"], request.headers.get("last-event-id")
@@ -228,11 +256,11 @@ def _refuse_foreign(request: Request) -> None:
         raise RefusedError(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
 
 
-def _wants_arrow(request: Request) -> bool:
-    """Whether Accept names the type of Arrow, and does not exclude it."""
+def _wants(request: Request, wanted: str) -> bool:
+    """Whether Accept names a type, and does not exclude it."""
     for part in request.headers.get("accept", "").split(","):
         kind, *parameters = (word.strip() for word in part.split(";"))
-        if kind.lower() == ARROW_TYPE:
+        if kind.lower() == wanted:
             return not any(word in ("q=0", "q=0.0") for word in parameters)
     return False
 
@@ -286,7 +314,8 @@ class Application:
 def application(desk: Desk, gate: Gate) -> Application:
     """The API over a log, for the clients that ``gate`` lets in."""
     api = _Api(desk, gate)
-    document = msgspec.json.encode(openapi_document((*OPERATIONS, EVENTS)))
+    every = (*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS)
+    document = msgspec.json.encode(openapi_document(every))
 
     async def openapi(request: Request) -> Response:
         try:
@@ -297,7 +326,7 @@ def application(desk: Desk, gate: Gate) -> Application:
 
     routes = [
         Route(f"{ROOT}{operation.path}", api.endpoint(operation), methods=[operation.method])
-        for operation in (*OPERATIONS, EVENTS)
+        for operation in every
     ]
     starlette = Starlette(
         routes=[*routes, Route(OPENAPI, openapi, methods=["GET"])],

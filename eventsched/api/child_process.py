@@ -49,7 +49,7 @@ def _serve(order: ApiOrder) -> int:
         database.reader_address(order.database, None) as address,
         closing(DatabaseStreams(address)) as streams,
     ):
-        desk = Desk(streams, FoldedStates(), plugins)
+        desk = Desk(streams, FoldedStates(), plugins, what_ifs=False)
         return server.serve(
             desk, gates, place, _announce, has_pages=settings.api.ui, lifeline=sys.stdin.fileno()
         )

@@ -12,6 +12,7 @@ from eventsched.api.operations import EVENTS, Operation
 from eventsched.api.parameters import Parameter
 from eventsched.api.problems import PROBLEM_TYPE, ProblemDetails
 from eventsched.api.schemas import SCHEMAS
+from eventsched.api.what_if.what_if_operations import WHAT_IF
 
 _REF = "#/components/schemas/{name}"
 _FAILURES = {
@@ -19,7 +20,7 @@ _FAILURES = {
     "401": "The bearer token is missing or unknown",
     "403": "The client may not see this",
     "404": "There is no such path or pod",
-    "405": "The path does not take this method: all take GET, only /try takes POST",
+    "405": "The path does not take this method: see its entry in paths",
     "413": "The request is too large",
     "500": "The answer could not be made",
     "503": "The log cannot be read now, or too many requests are under way",
@@ -36,8 +37,8 @@ def openapi_document(operations: Sequence[Operation]) -> dict[str, Any]:
             "title": "eventsched",
             "version": __version__,
             "summary": "Questions to the log of a scheduler",
-            "description": "Read-only. Positions count the records of a stream; times are ISO 8601 "
-            "in UTC.",
+            "description": "The log is not written to. Positions count the records of a "
+            "stream; times are ISO 8601 in UTC.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/api/v1"}],
@@ -72,7 +73,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
             *map(_parameter, operation.parameters),
             *([header] if operation.method == "GET" else ()),
         ],
-        **({"requestBody": _BODY} if operation.method == "POST" else {}),
+        **({"requestBody": _body(operation)} if operation.body else {}),
         "responses": {
             "200": {
                 "description": "The answer",
@@ -89,16 +90,21 @@ def _content(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
     if operation is EVENTS:
         return {EVENTS_TYPE: {"schema": {"type": "string"}}}
     content: dict[str, Any] = {"application/json": {"schema": schema}}
+    if operation is WHAT_IF:
+        content[EVENTS_TYPE] = {"schema": {"type": "string"}}
     if operation.arrow is not None:
         content[ARROW_TYPE] = {"schema": {"type": "string", "format": "binary"}}
     return content
 
 
-_BODY = {
-    "required": True,
-    "description": "Pods, Deployments, ReplicaSets, StatefulSets, Jobs and what comes with them",
-    "content": {"application/yaml": {"schema": {"type": "string"}}},
-}
+def _body(operation: Operation) -> dict[str, Any]:
+    return {
+        "required": operation is not WHAT_IF,
+        "description": operation.body,
+        "content": {"application/yaml": {"schema": {"type": "string"}}},
+    }
+
+
 _ETAG = {"schema": {"type": "string"}, "description": "For If-None-Match"}
 _LAST_ID = {
     "name": "Last-Event-ID",

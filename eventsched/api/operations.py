@@ -39,11 +39,14 @@ from eventsched.questions.waiting import anomalies_answer, queue_page
 @dataclass(frozen=True)
 class Desk:
     """What answers are made from: the streams, the folded states, and the files with plugins that
-    the streams were written with."""
+    the streams were written with. ``store_in`` is the address of the database for the results of
+    what-ifs, "" if none are stored; ``what_ifs``: whether they are answered."""
 
     streams: LoggedStreams
     states: FoldedStates
     plugins: tuple[Path, ...] = ()
+    store_in: str = ""
+    what_ifs: bool = True
 
 
 class Asked(NamedTuple):
@@ -74,6 +77,8 @@ class Operation(NamedTuple):
     """Whether a request may wait for what comes after a position."""
     arrow: Callable[[Asked], bytes] | None = None
     """Makes the answer as an Arrow stream."""
+    body: str = ""
+    """What the body of a POST holds."""
     refresh: Callable[[Asked], Any] | None = None
     """Done in the background before, for what the answer shows as it was made last."""
 
@@ -384,5 +389,6 @@ OPERATIONS = (
         (p.STREAM, p.AT, p.Parameter(
             "count", "the number of pods of the template", "integer", least=1, most=MOST_PODS)),
         "Trial", _try, slow=True, method="POST",
+        body="Pods, Deployments, ReplicaSets, StatefulSets, Jobs and what comes with them",
     ),
 )  # fmt: skip

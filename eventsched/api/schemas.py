@@ -40,6 +40,7 @@ def _explanation() -> dict[str, Any]:
     return {"Explanation": schema, **{f"Explanation_{k}": v for k, v in within.items()}}
 
 
+_SHARES = {"type": "object", "additionalProperties": {"type": "number"}}
 _PLACE = {"stream": _TEXT, "position": _NUMBER, "now": _or_null(_TEXT)}
 _NEXT = _or_null(_NUMBER)
 
@@ -126,6 +127,47 @@ SCHEMAS: dict[str, Any] = {
         },
         text="What would come of pods; more: how many more of them fit; nodes_to_add: with which "
         "all would",
+    ),
+    "WhatIfSide": _object(
+        {
+            "decisions": _NUMBER, "placed": _NUMBER, "pending": _NUMBER,
+            "waited": {**_SHARES, "description": "seconds: p50, p99, mean, max"},
+            "preemptions": _NUMBER, "evicted": _NUMBER,
+            "utilization": {"type": "object", "additionalProperties": _SHARES},
+            "fragmentation": _SHARES, "spread": _SHARES, "empty_nodes": _TEXTS,
+            "unused_nodes": _TEXTS,
+            "samples": {"type": "array", "items": _object(
+                {"seconds": {"type": "number"}, "requested": _SHARES, "waiting": _NUMBER}
+            )},
+        },
+        text="A side of the range; shares are from 0 to 1, by resource (docs/what-if.md)",
+    ),
+    "WhatIfLife": _object(
+        {"node": _TEXT, "waited": _or_null({"type": "number"}), "evicted": _FLAG},
+        text="Where a pod was placed last (node: empty if nowhere), after how many seconds",
+    ),
+    "WhatIfPod": _object(
+        {
+            "namespace": _TEXT, "name": _TEXT, "priority": _NUMBER,
+            "before": {"$ref": "#/components/schemas/WhatIfLife"},
+            "after": {"$ref": "#/components/schemas/WhatIfLife"},
+            "reason": _object({"plugin": _TEXT, "text": _TEXT, "position": _NUMBER}),
+        },
+        text="A pod that differs, and why it was decided otherwise; position: the decision's in "
+        "history, -1 if none is comparable",
+    ),
+    "WhatIf": _object(
+        {
+            "stream": _TEXT, "rules": _TEXT, "loop": {"enum": ["closed"]}, "first": _NUMBER,
+            "end": _NUMBER, "moved": _NUMBER, "differing": _NUMBER,
+            "before": {"$ref": "#/components/schemas/WhatIfSide"},
+            "after": {"$ref": "#/components/schemas/WhatIfSide"},
+            "differences": _list("WhatIfPod"), "warnings": _TEXTS,
+            "stored": _or_null(_object({"stream": _TEXT, "records": _NUMBER, "origin": _TEXT})),
+        },
+        text="What happened and what would have: both sides, and the first of the pods that "
+        "differ; moved: pods on another node. As events: `progress` with done and total records, "
+        "then `result` with this, or `problem`",
     ),
     "StatePod": _object(
         {

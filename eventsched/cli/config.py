@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,19 +63,19 @@ def _check(options: argparse.Namespace) -> int:
     if checked.problems:
         return BAD_INPUT
     if options.output == "json":
-        profiles = {profile.name: _points(profile) for profile in checked.profiles}
+        profiles = {profile.name: running_points(profile) for profile in checked.profiles}
         print(json.dumps({"profiles": profiles}))
         return 0
     rows = [
         (profile.name, point, ", ".join(names))
         for profile in checked.profiles
-        for point, names in _points(profile).items()
+        for point, names in running_points(profile).items()
     ]
     print(table(("profile", "point", "plugins"), rows))
     return 0
 
 
-def _points(profile: ResolvedProfile) -> dict[str, list[str]]:
+def running_points(profile: ResolvedProfile) -> dict[str, list[str]]:
     """The points at which something runs, score plugins as ``Name=weight``."""
     points = {point: list(names) for point, names in profile.points.items() if names}
     if "score" in points:
@@ -114,7 +115,7 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
     for file in files:
         source = "stdin" if file == "-" else file
         text = _text(file)
-        checked.append(_with_settings(check(text, source, plugins), text, source))
+        checked.append(check_text(text, source, plugins))
         for problem in checked[-1].problems:
             print(f"eventsched config: {_line(problem)}", file=sys.stderr)
         for warning in checked[-1].warnings:
@@ -122,8 +123,10 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
     return checked
 
 
-def _with_settings(checked: Checked, text: str, source: str) -> Checked:
-    """Adds the problems of the second document, eventsched's own settings (docs/run.md)."""
+def check_text(text: str, source: str, plugins: Mapping[str, type]) -> Checked:
+    """A configuration, checked: the first document, and the second one with eventsched's own
+    settings (docs/run.md). ``source`` names it."""
+    checked = check(text, source, plugins)
     profiles = [profile.name for profile in checked.profiles]
     new = settings.problems(text, source, checked.problems, profiles)
     return replace(checked, problems=(*checked.problems, *new))

@@ -2,6 +2,8 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +19,7 @@ def add_to(commands: Any) -> None:
         help="answer questions about a log over HTTP",
         description="Serves the HTTP API (docs/api.md) over the log of a database: what happens "
         "now, decisions with every node's verdict, pods and why they wait, states of the past. "
-        "Nothing is written. It listens on this machine only, unless --bind-address says "
+        "The log is not written to. It listens on this machine only, unless --bind-address says "
         "otherwise.",
     )
     where = parser.add_argument_group("the port")
@@ -73,6 +75,11 @@ def add_to(commands: Any) -> None:
         "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
         help="a file with plugins that the stream was written with; may be repeated",
     )  # fmt: skip
+    parser.add_argument(
+        "--store-in", metavar="DATABASE",
+        help="where the results of what-ifs may be stored, each as a new stream: a database's URL, "
+        "or the folder of an embedded one (default: nowhere)",
+    )  # fmt: skip
     add_database_options(parser, stream=False)
     parser.set_defaults(run=run)
 
@@ -97,10 +104,27 @@ def run(options: argparse.Namespace) -> int:
         options.context, options.client_ca_file, options.trust_all_clients,
     )  # fmt: skip
     gate, place = server.gate_of(wanted), server.place_of(wanted)
-    with opened_streams(*database_of(options)) as streams:
+    with opened_streams(*database_of(options)) as streams, _results(options) as store_in:
         output.configure()  # structlog's own tracebacks show local variables, tokens among them
-        desk = Desk(streams, FoldedStates(), tuple(options.plugin))
+        desk = Desk(streams, FoldedStates(), tuple(options.plugin), store_in)
         return server.serve(desk, gate, place, _announce)
+
+
+@contextmanager
+def _results(options: argparse.Namespace) -> Iterator[str]:
+    """The address of the database for results, "" without one. Raises InputError and
+    UnavailableError, also if its user may not write there."""
+    if options.store_in is None:
+        yield ""
+        return
+    from eventsched.cli.stored_what_if import place_of_results, results_address
+    from eventsched.eventlog.whole_stream import require_new
+    from eventsched.questions.what_ifs.what_if_answer import HOLDER, STORED_PREFIX
+
+    url, folder = place_of_results(options.store_in)
+    with results_address(url, folder) as address:
+        require_new(address, STORED_PREFIX, HOLDER)
+        yield address
 
 
 def _announce(url: str) -> None:

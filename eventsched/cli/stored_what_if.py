@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.whole_stream import WholeStream, require_new
 from eventsched.runtime.queries.state_at import dropped_error
 from eventsched.runtime.queries.what_if.history_run import Stretch
@@ -78,15 +79,11 @@ def result_store(
     if options.store is None:
         yield None
         return
-    if stretch.first and opened.reader is opened.log and opened.reader.begin:
-        problem = dropped_error(opened.reader, opened.reader.begin - 1)
-        raise InputError(
-            "--store", f"copies the log up to the range; {problem.problem}", problem.remedy
-        )
-    database_url, folder = _place(options)
-    is_there = folder is None or (folder / "postgres").exists()
-    opening = database.requester_address if is_there else database.writer_address
-    with opening(database_url, folder) as address:
+    if stretch.first and opened.reader is opened.log:
+        require_begin(opened.reader, "--store")
+    is_named = options.store_in is not None
+    place = place_of_results(options.store_in) if is_named else database_of(options)
+    with results_address(*place) as address:
         require_new(address, options.store, _HOLDER)
         with closing(WholeStream(options.store, _HOLDER)) as stream:
             result = ResultStream(stream)
@@ -94,13 +91,28 @@ def result_store(
             yield ResultStore(result, address, _origin(options, opened, stretch, name))
 
 
-def _place(options: argparse.Namespace) -> tuple[str | None, Path | None]:
-    """The URL or the folder of the database that is written."""
-    if options.store_in is None:
-        return database_of(options)
-    if "://" in options.store_in or "=" in options.store_in:
-        return options.store_in, None
-    return None, Path(options.store_in)
+def require_begin(log: Reader, where: str) -> None:
+    """Raises InputError, naming ``where``, if the beginning of a log was dropped: it cannot be
+    copied then."""
+    if log.begin:
+        problem = dropped_error(log, log.begin - 1)
+        copied = f"copies the log up to the range; {problem.problem}"
+        raise InputError(where, copied, problem.remedy)
+
+
+def place_of_results(named: str) -> tuple[str | None, Path | None]:
+    """The URL or the folder that --store-in names."""
+    if "://" in named or "=" in named:
+        return named, None
+    return None, Path(named)
+
+
+def results_address(url: str | None, folder: Path | None) -> AbstractContextManager[str]:
+    """The address of the database that results are written to; an embedded one is made if there is
+    none. Raises InputError and UnavailableError."""
+    is_there = folder is None or (folder / "postgres").exists()
+    opening = database.requester_address if is_there else database.writer_address
+    return opening(url, folder)
 
 
 def _origin(options: argparse.Namespace, opened: OpenLog, stretch: Stretch, name: str) -> str:

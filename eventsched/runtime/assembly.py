@@ -128,13 +128,26 @@ def assemble(
     plugins that are loaded already, by name; ``plugin_files`` are not read then. Raises InputError
     for any problem of the file or of a plugin."""
     known = registry(plugin_files) if known is None else known
-    if config is None:
-        loaded, text = configuration.default(), ""
-    else:
-        text = first_text(read_text(config))
-        loaded = configuration.load(text, str(config))
-    source = str(config or "the default configuration")
-    assembly = assemble_loaded(loaded, source, known, text, guard)
+    if config is not None:
+        return assemble_document(read_text(config), str(config), known, guard)
+    source = "the default configuration"
+    assembly = assemble_loaded(configuration.default(), source, known, "", guard)
+    return _with_warnings(assembly, known)
+
+
+def assemble_document(
+    document: str, source: str, known: Mapping[str, type[Any]], guard: Guard | None = None
+) -> Assembly:
+    """The profiles of a configuration as it is written in a file, of whose YAML documents the first
+    one counts; ``source`` names it. ``known`` and ``guard`` as in ``assemble``. Raises
+    InputError."""
+    text = first_text(document)
+    loaded = configuration.load(text, source)
+    return _with_warnings(assemble_loaded(loaded, source, known, text, guard), known)
+
+
+def _with_warnings(assembly: Assembly, known: Mapping[str, type[Any]]) -> Assembly:
+    """The assembly with warnings about plugins that are known, and about those not used."""
     unused = [
         f"plugin {plugin.name} is enabled in no profile; name it in --config"
         for name, plugin in known.items()

@@ -10,6 +10,7 @@ import pytest
 from eventsched.api.application import OPENAPI, ROOT, application
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS, Desk
+from eventsched.api.what_if.what_if_operations import WHAT_IF_OPERATIONS
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT
 from eventsched.questions.states import FoldedStates
@@ -131,7 +132,7 @@ def test_headers(client: Client) -> None:
 def test_the_document_has_every_operation(client: Client) -> None:
     document = client.document
     assert document["openapi"] == "3.1.0"
-    every = (*OPERATIONS, EVENTS)
+    every = (*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS)
     assert list(document["paths"]) == [operation.path for operation in every]
     for path, item in document["paths"].items():
         [operation] = item.values()

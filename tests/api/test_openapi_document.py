@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from eventsched.api.application import OPENAPI, application
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS, Desk, Operation
+from eventsched.api.what_if.what_if_operations import WHAT_IF, WHAT_IF_OPERATIONS
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
 from tests.api.asking import Client
 from tests.postgres.histories import TIGHT
+from tests.unit.runtime.what_if.histories import MOST_ALLOCATED
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of what it imports
@@ -73,7 +75,9 @@ def bounded(examples: int) -> settings:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("operation", [*OPERATIONS, EVENTS], ids=lambda each: each.path)
+@pytest.mark.parametrize(
+    "operation", [*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS], ids=lambda each: each.path
+)
 def test_answers_are_as_documented(
     document: Any, known: dict[str, st.SearchStrategy[str]], operation: Operation
 ) -> None:
@@ -81,7 +85,7 @@ def test_answers_are_as_documented(
     right = described.as_strategy(generation_mode=GenerationMode.POSITIVE)
     wrong = described.as_strategy(generation_mode=GenerationMode.NEGATIVE)
 
-    @bounded(RIGHT)
+    @bounded(RIGHT // 2 if operation is WHAT_IF else RIGHT)  # each may need a process
     @given(right, st.data())
     def asks(case: Any, data: st.DataObject) -> None:
         for place, given_values in (("path", case.path_parameters), ("query", case.query)):
@@ -90,7 +94,8 @@ def test_answers_are_as_documented(
                 if parameter.place == place and parameter.name in known and is_wanted:
                     given_values[parameter.name] = data.draw(known[parameter.name])
         if operation.method == "POST":
-            case.body = data.draw(st.sampled_from((PODS, case.body)))
+            likely = PODS if operation.path == "/try" else MOST_ALLOCATED
+            case.body = data.draw(st.sampled_from((likely, case.body)))
         # A stream or a pod may be unknown, which is a 400 or 404.
         case.validate_response(case.call(), excluded_checks=[positive_data_acceptance])
 
