@@ -152,6 +152,7 @@ def _database_report(measured: list[dict[str, Any]], waits: list[dict[str, Any]]
             f"{each['memory']:,.0f}",
             f"{each['postgres']:,.0f}",
             f"{each['recording_cost']:.0%}",
+            f"{each['neighbour_cost']:.0%}",
             each["bytes_per_pod"],
             f"{each['replay']:,.0f}",
             f"{each['replay'] / each['postgres']:.2f}",
@@ -161,8 +162,8 @@ def _database_report(measured: list[dict[str, Any]], waits: list[dict[str, Any]]
         for each in measured
     ]
     header = (
-        "load", "pods/s memory", "pods/s postgres", "recording costs", "bytes/pod",
-        "replay pods/s", "replay / live", "restart s", "with snapshot s",
+        "load", "pods/s memory", "pods/s postgres", "recording costs", "busy process costs",
+        "bytes/pod", "replay pods/s", "replay / live", "restart s", "with snapshot s",
     )  # fmt: skip
     appends = [(each["records"], each["p50_ms"], each["p99_ms"]) for each in waits]
     return "\n\n".join(

@@ -6,6 +6,8 @@ An embedded database on the disk that the system's temporary folders are on, wit
 import gc
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -45,6 +47,17 @@ def _database() -> Iterator[str]:
         shutil.rmtree(folder)
 
 
+@contextmanager
+def _busy_process() -> Iterator[None]:
+    """A process that only computes. What it costs a run beside it, on this machine, any second
+    process costs that is as busy: processors share caches and power."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 def shape(load: Load, times: int, half: int) -> dict[str, Any]:
     """Runs into memory and into Postgres, interleaved, and how much more a pod costs after ``half``
     (virtual µs) of the run than before."""
@@ -69,11 +82,13 @@ def shape(load: Load, times: int, half: int) -> dict[str, Any]:
 
 
 def measure(load: Load, times: int) -> dict[str, Any]:
-    """Pairs of runs into memory and into Postgres, interleaved; then what was written is replayed,
-    verified and taken up again."""
-    memory, postgres = [], []
+    """Runs into memory, into memory beside a busy process, and into Postgres, in turn; then what
+    was written is replayed, verified and taken up again."""
+    memory, beside, postgres = [], [], []
     for number in range(times):
         memory.append(runs.run(load, log=MemoryEventLog()).pods_per_second)
+        with _busy_process():
+            beside.append(runs.run(load, log=MemoryEventLog()).pods_per_second)
         with _database() as address, closing(PostgresEventLog(address, "bench")) as log:
             result = runs.run(load, log=log)
             postgres.append(result.pods_per_second)
@@ -88,6 +103,7 @@ def measure(load: Load, times: int) -> dict[str, Any]:
         "postgres": round(fast, 1),
         "postgres_runs": [round(each, 1) for each in postgres],
         "recording_cost": round(1 - fast / held, 3),
+        "neighbour_cost": round(1 - statistics.median(beside) / held, 3),
         "bytes_per_pod": round(usage.bytes_per_pod),
         "bytes_of_nodes": usage.node_bytes,
         **after,
