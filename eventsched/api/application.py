@@ -2,7 +2,7 @@
 ETag."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventsched.api.arrow import ARROW_TYPE
 from eventsched.api.event_streams import EVENTS_TYPE, EventStream, decision_events
 from eventsched.api.following import AT_ONCE, MOST_LISTENERS, HeadWatch, Places, TooManyError
-from eventsched.api.gates.gate import Gate, RefusedError
+from eventsched.api.gates.gate import FORWARDED, Gate, RefusedError
 from eventsched.api.openapi import openapi_document
 from eventsched.api.operations import (
     EVENTS,
@@ -32,6 +32,7 @@ from eventsched.api.operations import (
 )
 from eventsched.api.parameters import values_of
 from eventsched.api.problems import RETRY_LATER, problem_response, response_to
+from eventsched.api.text_answers import TEXT_TYPE, TEXTS
 from eventsched.api.what_if.what_if_events import what_if_events
 from eventsched.api.what_if.what_if_operations import WHAT_IF, WHAT_IF_OPERATIONS, what_if_job
 from eventsched.api.what_if.what_if_runs import Progress, WhatIfRuns
@@ -50,6 +51,8 @@ _PATIENCE = 0.05
 """Seconds that a quick answer waits for what is refreshed for it."""
 _MOST_BODY = 1 << 20
 """Bytes of a body at most."""
+_JSON_TYPE = "application/json"
+_VARY = f"Authorization, {FORWARDED}, Accept"
 _UNKEPT = {"Cache-Control": "no-store"}
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -111,18 +114,17 @@ class _Api:
     async def _answer(self, operation: Operation, asked: Asked, request: Request) -> Response:
         if operation.refresh is not None:
             await self._refreshed(operation.refresh, asked)
-        as_arrow = operation.arrow is not None and _wants(request, ARROW_TYPE)
+        kind = _wanted_type(request, *_other_types(operation))
         workers = self._slow if operation.slow else self._quick
-        body, tag = await workers.run(_encoded, operation, asked, as_arrow)
+        body, tag = await workers.run(_encoded, operation, asked, kind)
         if operation.waits and asked.values["wait"]:
             waited = self._waited(operation, asked, request, body, tag)
             body, tag = await _while_connected(waited, request)
         if operation.method == "POST":
-            return Response(body, headers=_UNKEPT, media_type="application/json")
-        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Authorization, Accept"}
+            return Response(body, headers=_UNKEPT, media_type=kind)
+        headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": _VARY}
         if names_tag(request.headers.get("if-none-match"), tag):
             return Response(None, HTTPStatus.NOT_MODIFIED, headers)
-        kind = ARROW_TYPE if as_arrow else "application/json"
         return Response(body, HTTPStatus.OK, headers, media_type=kind)
 
     async def _waited(
@@ -145,7 +147,7 @@ class _Api:
             sees = await self._gate.visibility(request)
             later = asked._replace(values=values, sees=sees)
             async with self._woken:
-                body, tag = await self._quick.run(_encoded, operation, later, False)
+                body, tag = await self._quick.run(_encoded, operation, later, _JSON_TYPE)
 
     async def _what_if(self, asked: Asked, request: Request) -> Response:
         self._what_ifs.require_free()
@@ -162,7 +164,7 @@ class _Api:
                 return bytes(refusal(error).body)
             return bytes(self._failure(error, request).body)
 
-        if _wants(request, EVENTS_TYPE):
+        if _wanted_type(request, EVENTS_TYPE) == EVENTS_TYPE:
             return EventStream(what_if_events(run, failure), self._listeners)
         document = await _while_connected(run(lambda done, total: None), request)
         return Response(
@@ -216,9 +218,11 @@ def _quietly(refresh: Callable[[Asked], Any], asked: Asked) -> None:
         refresh(asked)
 
 
-def _encoded(operation: Operation, asked: Asked, as_arrow: bool) -> tuple[bytes, str]:
-    """The body of an answer and its ETag, made in a thread."""
-    if as_arrow and operation.arrow is not None:
+def _encoded(operation: Operation, asked: Asked, kind: str) -> tuple[bytes, str]:
+    """The body of an answer in a media type and its ETag, made in a thread."""
+    if kind == TEXT_TYPE:
+        body = f"{TEXTS[operation.path](asked)}\n".encode()
+    elif kind == ARROW_TYPE and operation.arrow is not None:
         body = operation.arrow(asked)
     else:
         body = msgspec.json.encode(operation.make(asked))
@@ -256,13 +260,21 @@ def _refuse_foreign(request: Request) -> None:
         raise RefusedError(HTTPStatus.FORBIDDEN, "the request comes from a page of another site")
 
 
-def _wants(request: Request, wanted: str) -> bool:
-    """Whether Accept names a type, and does not exclude it."""
+def _other_types(operation: Operation) -> Iterator[str]:
+    """The media types of an answer beside JSON."""
+    if operation.arrow is not None:
+        yield ARROW_TYPE
+    if operation.path in TEXTS:
+        yield TEXT_TYPE
+
+
+def _wanted_type(request: Request, *others: str) -> str:
+    """The first type of JSON and others that Accept names and does not exclude; by default JSON."""
     for part in request.headers.get("accept", "").split(","):
-        kind, *parameters = (word.strip() for word in part.split(";"))
-        if kind.lower() == wanted:
-            return not any(word in ("q=0", "q=0.0") for word in parameters)
-    return False
+        kind, *parameters = (word.strip() for word in part.lower().split(";"))
+        if kind in (_JSON_TYPE, *others) and not {"q=0", "q=0.0"} & set(parameters):
+            return kind
+    return _JSON_TYPE
 
 
 def refusal(refused: RefusedError) -> Response:

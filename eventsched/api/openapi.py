@@ -12,6 +12,7 @@ from eventsched.api.operations import EVENTS, Operation
 from eventsched.api.parameters import Parameter
 from eventsched.api.problems import PROBLEM_TYPE, ProblemDetails
 from eventsched.api.schemas import SCHEMAS
+from eventsched.api.text_answers import TEXT_TYPE, TEXTS
 from eventsched.api.what_if.what_if_operations import WHAT_IF
 
 _REF = "#/components/schemas/{name}"
@@ -94,6 +95,8 @@ def _content(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
         content[EVENTS_TYPE] = {"schema": {"type": "string"}}
     if operation.arrow is not None:
         content[ARROW_TYPE] = {"schema": {"type": "string", "format": "binary"}}
+    if operation.path in TEXTS:
+        content[TEXT_TYPE] = {"schema": {"type": "string"}}
     return content
 
 

@@ -177,7 +177,7 @@ def _pods(asked: Asked) -> Any:
     return pods_page(asked.stream(), asked.sees, wanted, sort, cursor, limit)
 
 
-def _pod(asked: Asked, stream: LoggedStream) -> str:
+def pod_of_path(asked: Asked, stream: LoggedStream) -> str:
     """The pod of the path, by name or by uid. Raises InputError."""
     name = f"{asked.values['namespace']}/{asked.values['name']}"
     if asked.values["uid"] is None:
@@ -192,20 +192,20 @@ def _explain(asked: Asked) -> Any:
     values = asked.values
     asked.sees.require(values["namespace"], "namespace")
     stream = asked.stream()
-    pod = _pod(asked, stream)
+    pod = pod_of_path(asked, stream)
     return pod_explanation(stream, asked.sees, pod, values["attempt"], values["node"])
 
 
 def _timeline(asked: Asked) -> Any:
     asked.sees.require(asked.values["namespace"], "namespace")
     stream = asked.stream()
-    return pod_timeline(stream, asked.sees, _pod(asked, stream))
+    return pod_timeline(stream, asked.sees, pod_of_path(asked, stream))
 
 
 def _why_not(asked: Asked) -> Any:
     asked.sees.require_whole("why-not")  # before it shows whether a pod exists
     values, plugins, stream = asked.values, list(asked.desk.plugins), asked.stream()
-    pod = _pod(asked, stream)
+    pod = pod_of_path(asked, stream)
     return pod_remedies(stream, asked.sees, pod, values["attempt"], values["node"], plugins)
 
 
@@ -250,8 +250,9 @@ def _diff(asked: Asked) -> Any:
 def _try(asked: Asked) -> Any:
     values, plugins = asked.values, list(asked.desk.plugins)
     return trial_answer(
-        asked.stream(), asked.sees, values["at"], asked.body, values["count"], plugins
-    )
+        asked.stream(), asked.sees, values["at"], asked.body, values["count"], plugins,
+        in_words=bool(values.get("text")), full=bool(values.get("full")),
+    )  # fmt: skip
 
 
 def new_decisions(asked: Asked) -> answers.Decisions:
@@ -269,6 +270,7 @@ def head_of(asked: Asked) -> int:
 
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
 _OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
+_WORDS = (p.WIDTH, p.FULL)
 _FROM = p.Parameter("from", "from this position or time on, as `at` of /state takes it")
 _UNTIL = p.Parameter("until", "before this position or time")
 _OUTCOME = p.Parameter("outcome", "with this outcome", values=_SCHEMA_OUTCOMES)
@@ -337,7 +339,7 @@ OPERATIONS = (
     ),
     Operation(
         "/pods/{namespace}/{name}/explain", "A pod's story: why it is there, or nowhere",
-        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "why not this node, or how it scored")),
+        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "why not this node, or how it scored"), *_WORDS),
         "Explanation", _explain,
     ),
     Operation(
@@ -346,7 +348,7 @@ OPERATIONS = (
     ),
     Operation(
         "/pods/{namespace}/{name}/why-not", "The smallest change with which it lands on a node",
-        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "the node", required=True)),
+        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "the node", required=True), p.WIDTH),
         "Remedies", _why_not, slow=True,
     ),
     Operation(
@@ -354,7 +356,8 @@ OPERATIONS = (
         (p.POD_NAMESPACE,
          p.Parameter("kind", "the kind", place="path", required=True,
                      values=("deploy", "job", "rs", "sts", "ds")),
-         p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM),
+         p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM,
+         *_WORDS),
         "Workload", _workload,
     ),
     Operation(
@@ -370,7 +373,7 @@ OPERATIONS = (
     Operation(
         "/queue", "Which pods wait, in which order, and what for",
         (p.STREAM, p.AT, p.Parameter("queue", "only this one", values=PLACES), p.OFFSET,
-         p.PAGE_LIMIT),
+         p.PAGE_LIMIT, p.FULL),
         answers.QueueAnswer, _queue, slow=True,
     ),
     Operation(
@@ -387,7 +390,8 @@ OPERATIONS = (
     Operation(
         "/try", "Where pods would go if they were submitted",
         (p.STREAM, p.AT, p.Parameter(
-            "count", "the number of pods of the template", "integer", least=1, most=MOST_PODS)),
+            "count", "the number of pods of the template", "integer", least=1, most=MOST_PODS),
+         p.Parameter("text", "true adds the answer in words", "boolean", default=False), p.FULL),
         "Trial", _try, slow=True, method="POST",
         body="Pods, Deployments, ReplicaSets, StatefulSets, Jobs and what comes with them",
     ),

@@ -135,3 +135,10 @@ POD_NAMESPACE = Parameter("namespace", "the pod's namespace", place="path", requ
 POD_NAME = Parameter("name", "the pod's name", place="path", required=True)
 POD_UID = Parameter("uid", "the pod's uid, if several had the name; the newest by default")
 ATTEMPT = Parameter("attempt", "the attempt to explain; the last one by default", "integer")
+WIDTH = Parameter(
+    "width", "characters of a line, of an answer in words; 0: no limit", "integer", most=1_000,
+    default=0,
+)  # fmt: skip
+FULL = Parameter(
+    "full", "of an answer in words: everything, not only the first rows", "boolean", default=False
+)

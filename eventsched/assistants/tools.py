@@ -18,6 +18,8 @@ LIMIT, MOST_ITEMS = 20, 50
 _MANIFESTS = "manifests"
 _POD = "pod"
 _MAKE: dict[str, Callable[[Asked], Any]] = {row.path: row.make for row in OPERATIONS}
+_OF_WORDS = ("width", "full", "text")
+"""Parameters of answers in words, which no tool gives."""
 _PARAMETERS = {row.path: row.parameters for row in OPERATIONS}
 
 
@@ -76,7 +78,7 @@ def _parameters(path: str, *without: str) -> tuple[Parameter, ...]:
     for parameter in _PARAMETERS[path]:
         if parameter.name == "limit":
             found.append(parameter._replace(most=MOST_ITEMS, default=LIMIT))
-        elif parameter.name not in without:
+        elif parameter.name not in (*_OF_WORDS, *without):
             found.append(parameter._replace(place="query"))
     return tuple(found)
 

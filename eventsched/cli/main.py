@@ -51,7 +51,7 @@ _REMEDIES = {
 """Remedies by the first characters of the SQLSTATE."""
 
 
-class _Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """Reports an error of the command line in one line, as all other errors are."""
 
     def error(self, message: str) -> NoReturn:
@@ -74,9 +74,9 @@ def _unknown_command(word: str) -> str:
     return f"there is no command {word!r}: {remedy}"
 
 
-def _empty_parser() -> tuple[_Parser, Any]:
+def _empty_parser() -> tuple[CommandParser, Any]:
     """The parser without commands, and the object to which commands are added."""
-    parser = _Parser(
+    parser = CommandParser(
         prog="eventsched",
         description="The Kubernetes scheduler that remembers: every decision is an event.",
     )

@@ -1,16 +1,17 @@
 """Why a pod is where it is, or nowhere; and what would have to change for another node."""
 
+import time
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.output.explain_output import story_json
-from eventsched.cli.output.why_not_output import why_not_json
-from eventsched.cli.output.workload_output import workload_json
-from eventsched.cli.why_not import why_not
+from eventsched.cli.output.explain_output import story_json, story_text
+from eventsched.cli.output.why_not_output import why_not_json, why_not_text
+from eventsched.cli.output.workload_output import workload_json, workload_text
+from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.workloads.stored_workload import stored_workload
-from eventsched.history.explain.workloads.workload import parse_target
+from eventsched.history.explain.workloads.workload import Workload, parse_target
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility, visible_evidence
 
@@ -21,6 +22,21 @@ def pod_explanation(
     """The story of a pod (``namespace/name``, a uid), as ``eventsched explain -o json`` prints it.
     Raises InputError, also NoPodError and NotVisibleError."""
     return story_json(_explained(stream, sees, pod, attempt, node))
+
+
+def pod_story(
+    stream: LoggedStream,
+    sees: Visibility,
+    pod: str,
+    attempt: int | None,
+    node: str | None,
+    width: int,
+    *,
+    full: bool,
+) -> str:
+    """The same in words, as ``eventsched explain`` prints it at a width (0: no limit)."""
+    explained = _explained(stream, sees, pod, attempt, node)
+    return story_text(explained, time.time_ns() // 1_000, width, full=full)
 
 
 def pod_remedies(
@@ -34,15 +50,20 @@ def pod_remedies(
     """The smallest changes with which a pod lands on a node, as ``eventsched explain --why-not -o
     json`` prints them. ``plugins`` are files with plugins that the stream was written with. Raises
     InputError, also NoPodError and NotVisibleError."""
-    sees.require_whole("why-not")
-    explained = _explained(stream, sees, pod, attempt, None)
-    try:
-        found = why_not(explained, node, stream.log, stream.log, plugins)
-    except InputError as problem:
-        raise InputError(
-            problem.where.replace("--why-not", "node"), problem.problem, problem.remedy
-        ) from None
-    return why_not_json(found, stream.name)
+    return why_not_json(_remedies(stream, sees, pod, attempt, node, plugins), stream.name)
+
+
+def pod_remedies_text(
+    stream: LoggedStream,
+    sees: Visibility,
+    pod: str,
+    attempt: int | None,
+    node: str,
+    plugins: list[Path],
+    width: int,
+) -> str:
+    """The same in words, as ``eventsched explain --why-not`` prints them at a width."""
+    return why_not_text(_remedies(stream, sees, pod, attempt, node, plugins), width)
 
 
 def workload_explanation(
@@ -50,15 +71,44 @@ def workload_explanation(
 ) -> dict[str, Any]:
     """The pods of a workload (``deploy/NAME``) by the reason why they wait, as ``eventsched explain
     -o json`` prints them. Raises InputError."""
+    return workload_json(_workload(stream, sees, namespace, word), stream.name)
+
+
+def workload_story(
+    stream: LoggedStream, sees: Visibility, namespace: str, word: str, width: int, *, full: bool
+) -> str:
+    """The same in words, as ``eventsched explain`` prints them at a width."""
+    workload = _workload(stream, sees, namespace, word)
+    return workload_text(workload, stream.name, time.time_ns() // 1_000, width, full=full)
+
+
+def _workload(stream: LoggedStream, sees: Visibility, namespace: str, word: str) -> Workload:
     sees.require(namespace, "namespace")
     try:
-        workload = stored_workload(stream.log, parse_target(word, namespace))
+        return stored_workload(stream.log, parse_target(word, namespace))
     except NoPodError as problem:
         if sees.is_whole:
             raise
         # The remedy names workloads of all namespaces.
         raise NoPodError(problem.where, problem.problem, "check the name") from None
-    return workload_json(workload, stream.name)
+
+
+def _remedies(
+    stream: LoggedStream,
+    sees: Visibility,
+    pod: str,
+    attempt: int | None,
+    node: str,
+    plugins: list[Path],
+) -> WhyNot:
+    sees.require_whole("why-not")
+    explained = _explained(stream, sees, pod, attempt, None)
+    try:
+        return why_not(explained, node, stream.log, stream.log, plugins)
+    except InputError as problem:
+        raise InputError(
+            problem.where.replace("--why-not", "node"), problem.problem, problem.remedy
+        ) from None
 
 
 def _explained(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.log_at import OpenLog
-from eventsched.cli.output.trial_output import trial_json
+from eventsched.cli.output.trial_output import trial_json, trial_text
 from eventsched.cli.replay import assembled
 from eventsched.cluster.files import decoded_text
 from eventsched.cluster.sources import manifests
@@ -168,9 +168,13 @@ def trial_answer(
     body: bytes,
     count: int | None,
     plugins: list[Path],
+    *,
+    in_words: bool = False,
+    full: bool = False,
 ) -> dict[str, Any]:
     """What would come of pods (YAML or JSON) on the state of a position or time, as ``eventsched
-    try -o json`` prints it, with ``warnings``. Raises InputError, also for what is too much."""
+    try -o json`` prints it, with ``warnings``; ``in_words`` adds the ``text`` that it prints
+    otherwise. Raises InputError, also for what is too much."""
     sees.require_whole("try")
     text = decoded_text(body, _BODY)
     manifests.refuse_aliases(text, _BODY)
@@ -190,11 +194,13 @@ def trial_answer(
             raise InputError(_BODY, problem, "try fewer pods, or use the command eventsched try")
 
     trial = run_submission(replace(cluster, each_step=in_time), submission)
+    came = trial.done, trial.room, trial.proposal
     return {
         "stream": stream.name,
         "position": folded.position,
-        **trial_json(trial.done, trial.room, trial.proposal),
+        **trial_json(*came),
         "warnings": submission.warnings,
+        **({"text": trial_text(*came, full=full)} if in_words else {}),
     }
 
 

@@ -6,11 +6,18 @@ from pathlib import Path
 import msgspec
 
 from eventsched.cli.log_at import OpenLog
-from eventsched.cli.output.state_output import anomaly_json, waiting_json
+from eventsched.cli.output.state_output import (
+    anomaly_json,
+    first_of_queues,
+    place_text,
+    queue_text,
+    waiting_json,
+)
 from eventsched.cli.output.time_format import iso
 from eventsched.cli.queue import assembly_in_force, wait_estimates
+from eventsched.domain.errors import InputError
 from eventsched.history.past_state.anomalies import stored_anomalies
-from eventsched.history.past_state.waiting_pods import waiting_pods
+from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
 from eventsched.questions.answer_shapes import (
     AnomaliesAnswer,
     AnomalyRow,
@@ -20,6 +27,9 @@ from eventsched.questions.answer_shapes import (
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.queries.state_at import FoldedState
+
+MOST_IN_WORDS = 1_000
+"""Pods of the queues that are shown in full at most."""
 
 
 def queue_page(
@@ -35,12 +45,7 @@ def queue_page(
 ) -> QueueAnswer:
     """The waiting pods of a state, of one queue or of all, from number ``offset`` on. With
     ``is_now`` the clock goes on since the last record. Raises InputError."""
-    profiles = assembly_in_force(folded, stream.name, plugins).profiles
-    waiting = [
-        each
-        for each in waiting_pods(folded.state, profiles)
-        if queue in (None, each.place) and sees.sees(each.pod_state.pod.namespace)
-    ]
+    waiting = _waiting(stream, sees, folded, queue, plugins)
     now = present_after(folded.state.now) if is_now else folded.state.now
     end = offset + limit
     shown = waiting[offset:end]
@@ -57,6 +62,44 @@ def queue_page(
         ],
         next=end if end < len(waiting) else None,
     )
+
+
+def queue_words(
+    stream: LoggedStream,
+    sees: Visibility,
+    folded: FoldedState,
+    queue: str | None,
+    plugins: list[Path],
+    *,
+    is_now: bool,
+    full: bool,
+) -> str:
+    """All of them in words, as ``eventsched queue`` prints them: without ``full`` the first of
+    each queue. Raises InputError, also if they are more than MOST_IN_WORDS and ``full``."""
+    waiting = _waiting(stream, sees, folded, queue, plugins)
+    if full and len(waiting) > MOST_IN_WORDS:
+        remedy = "leave it out, name a queue, or take JSON in pages"
+        raise InputError("full", f"{len(waiting)} pods wait", remedy)
+    now = present_after(folded.state.now) if is_now else folded.state.now
+    shown = waiting if full else first_of_queues(waiting)
+    guesses = wait_estimates(OpenLog(stream.log, stream.log), folded.position, now, shown)
+    place = place_text({"position": folded.position, "now": folded.state.now}, stream.name)
+    return f"{place}\n\n{queue_text(waiting, now, guesses, full=full)}"
+
+
+def _waiting(
+    stream: LoggedStream,
+    sees: Visibility,
+    folded: FoldedState,
+    queue: str | None,
+    plugins: list[Path],
+) -> list[WaitingPod]:
+    profiles = assembly_in_force(folded, stream.name, plugins).profiles
+    return [
+        each
+        for each in waiting_pods(folded.state, profiles)
+        if queue in (None, each.place) and sees.sees(each.pod_state.pod.namespace)
+    ]
 
 
 def anomalies_answer(stream: LoggedStream, sees: Visibility, limit: int) -> AnomaliesAnswer:

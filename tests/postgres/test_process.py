@@ -235,4 +235,4 @@ def test_the_entry_of_the_package_is_the_one_that_is_tried() -> None:
 
     with (ROOT / "pyproject.toml").open("rb") as file:
         scripts = tomllib.load(file)["project"]["scripts"]
-    assert scripts == {"eventsched": "eventsched.entry:main"}
+    assert scripts["eventsched"] == "eventsched.entry:main"

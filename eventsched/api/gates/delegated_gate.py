@@ -17,7 +17,7 @@ import msgspec
 import structlog
 from starlette.requests import Request
 
-from eventsched.api.gates.gate import RefusedError
+from eventsched.api.gates.gate import RefusedError, token_of
 from eventsched.api.gates.request_headers import proxied_user
 from eventsched.cluster.kube.http.access import connect
 from eventsched.cluster.kube.http.api import ApiClient
@@ -28,7 +28,6 @@ from eventsched.web.authorization import (
     RequestRefusedError,
     Reviews,
     User,
-    bearer,
 )
 
 MOST_NAMESPACES = 1_000
@@ -87,10 +86,7 @@ class DelegatedGate:
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _NO_ANSWER) from None
 
     async def _holder(self, request: Request) -> User:
-        token = bearer(request.headers.get("authorization", ""))
-        if token is None:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
-        user = await self._reviews.user(token)
+        user = await self._reviews.user(token_of(request))
         if user is None:
             detail = "the API server does not know the bearer token"
             raise RefusedError(HTTPStatus.UNAUTHORIZED, detail)

@@ -6,7 +6,12 @@ from typing import Protocol
 from starlette.requests import Request
 
 from eventsched.questions.visibility import EVERYTHING, Visibility
+from eventsched.web.authorization import bearer
 from eventsched.web.http.https_server import is_loopback
+
+FORWARDED = "X-Eventsched-Authorization"
+"""Stands for Authorization if that is missing: the API server's proxy removes that one (upstream:
+apiserver/pkg/endpoints/filters/authentication.go)."""
 
 
 class RefusedError(Exception):
@@ -15,6 +20,15 @@ class RefusedError(Exception):
     def __init__(self, status: HTTPStatus, detail: str, remedy: str = "") -> None:
         super().__init__(detail)
         self.status, self.detail, self.remedy = status, detail, remedy
+
+
+def token_of(request: Request) -> str:
+    """The bearer token of a request. Raises RefusedError if there is none."""
+    headers = request.headers
+    token = bearer(headers.get("authorization") or headers.get(FORWARDED) or "")
+    if token is None:
+        raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+    return token
 
 
 class Gate(Protocol):

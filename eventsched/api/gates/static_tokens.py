@@ -17,10 +17,9 @@ import structlog
 import yaml
 from starlette.requests import Request
 
-from eventsched.api.gates.gate import RefusedError
+from eventsched.api.gates.gate import RefusedError, token_of
 from eventsched.domain.errors import InputError
 from eventsched.questions.visibility import EVERYTHING, Visibility
-from eventsched.web.authorization import bearer
 
 _MOST_BYTES = 1 << 20
 _LOOK_SECONDS = 1.0
@@ -54,10 +53,8 @@ class StaticTokens:
 
     async def visibility(self, request: Request) -> Visibility:
         """See eventsched.api.gates.gate.Gate."""
-        token = bearer(request.headers.get("authorization", ""))
+        token = token_of(request)
         self._follow()
-        if token is None:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
         if sha256(token.encode()).hexdigest() not in self._holders:
             raise RefusedError(HTTPStatus.UNAUTHORIZED, "the bearer token is unknown")
         return EVERYTHING

@@ -1,7 +1,7 @@
 """Prints states, their queues and their differences."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from eventsched.cli.output.tables import counted, size, table
@@ -168,6 +168,12 @@ def queue_text(
         ]
         parts.append(table(("plugin", "is asked again after"), rows))
     return "\n\n".join(parts)
+
+
+def first_of_queues(pods: Sequence[WaitingPod]) -> list[WaitingPod]:
+    """The pods that ``queue_text`` shows without ``full``."""
+    groups = groupby(pods, key=lambda each: each.place)
+    return [each for _, group in groups for each in islice(group, _SHOWN_OF_QUEUE)]
 
 
 def _queue_row(waiting: WaitingPod, now: int) -> list[object]:

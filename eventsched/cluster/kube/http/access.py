@@ -28,7 +28,11 @@ from eventsched.cluster.kube.http.api import (
     UnansweredError,
 )
 from eventsched.cluster.kube.http.connection_settings import ConnectionSettings
-from eventsched.cluster.kube.http.kubeconfig import context_names, require_package
+from eventsched.cluster.kube.http.kubeconfig import (
+    context_names,
+    context_namespace,
+    require_package,
+)
 from eventsched.cluster.kube.http.refusals import words
 from eventsched.domain.errors import InputError, UnavailableError
 
@@ -223,6 +227,15 @@ def require_known(
 ) -> None:
     """Raises InputError as ``require_files``, and if nothing says which API server to use."""
     _chosen(kubeconfig, context, environ)
+
+
+def namespace_in_use(
+    kubeconfig: Path | None, context: str | None, environ: Mapping[str, str] = os.environ
+) -> str:
+    """The namespace of the kubeconfig's context that ``connect`` uses; ``default`` if it names
+    none. Raises InputError."""
+    files = str(kubeconfig or environ.get("KUBECONFIG") or _home_file(environ))
+    return context_namespace(files, context) or "default"
 
 
 def _home_file(environ: Mapping[str, str]) -> Path:

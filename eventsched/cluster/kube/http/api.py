@@ -35,6 +35,7 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USE
 _CHUNK = 2**18
 _RETRY_STATUSES = (429, 503)
 Params = Mapping[str, str | int]
+NO_HEADERS: Mapping[str, str] = {}
 
 
 class HttpAnswer(NamedTuple):
@@ -155,10 +156,12 @@ class ApiClient:
         params: Params | None = None,
         body: bytes | None = None,
         content_type: str = JSON,
+        headers: Mapping[str, str] = NO_HEADERS,
         timeout: float | None = None,
         patience: float | None = None,
     ) -> HttpAnswer:
         """Sends a request (``path`` must be quoted) and returns the answer, whatever its status.
+        ``headers`` come beside the client's own, or replace them.
 
         If the server answers 429 or 503 with Retry-After, the request is repeated for up to
         ``patience`` seconds (0 for never); then the last answer is returned. After a 401 the
@@ -175,7 +178,9 @@ class ApiClient:
         until = self._clock() + (self._patience if patience is None else patience)
         renewed = False
         while True:
-            async with self._sent(method, path, params, body, content_type, limit) as response:
+            async with self._sent(
+                method, path, params, body, content_type, limit, headers
+            ) as response:
                 answer = await self._answer(response)
                 shown = response.request_info.headers.get("Authorization")
             if answer.status == 401 and not renewed and self.access.authorization != shown:
@@ -236,6 +241,7 @@ class ApiClient:
         body: bytes | None,
         content_type: str,
         limit: aiohttp.ClientTimeout,
+        more: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         access = self.access
         if access.due():
@@ -246,6 +252,8 @@ class ApiClient:
         headers = self._headers
         if body is not None:
             headers = {**headers, "Content-Type": content_type}
+        if more:
+            headers = {**headers, **more}
         try:
             async with self._session.request(
                 method,

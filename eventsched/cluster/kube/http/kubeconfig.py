@@ -109,6 +109,23 @@ def context_names(files: str) -> list[str]:
         return []
 
 
+def context_namespace(files: str, context: str | None) -> str:
+    """The namespace of a kubeconfig's context, of the current one without ``context``; "" if it
+    names none or the file cannot be read. Raises InputError."""
+    require_package(files)
+    from kubernetes.aio.config import list_kube_config_contexts
+
+    try:
+        found, current = list_kube_config_contexts(files)
+        chosen = current
+        if context is not None:
+            chosen = next(each for each in found if each["name"] == context)
+        return str(chosen["context"].get("namespace") or "")
+    # A malformed file may raise anything; loading it reports the error.
+    except Exception:  # noqa: BLE001
+        return ""
+
+
 def _settings(configuration: Any) -> ConnectionSettings:
     """The values of a ``kubernetes.aio.client.Configuration``."""
     return ConnectionSettings(

@@ -1,0 +1,6 @@
+"""``kubectl eventsched``: questions to a running scheduler, with the rights of a kubectl user.
+
+``plugin_entry`` is where it begins, ``plugin_commands`` has the commands, ``service_proxy`` finds
+the scheduler's API and asks it through the API server. The answers are made by the API
+(docs/api.md); nothing here reads a log.
+"""

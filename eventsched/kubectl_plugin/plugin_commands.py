@@ -1,0 +1,206 @@
+"""The commands of ``kubectl eventsched``."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from eventsched import __version__
+from eventsched.cli.main import CommandParser
+from eventsched.cli.output.tables import width_of_output
+from eventsched.cluster.files import read_text
+from eventsched.cluster.kube.http.access import connect, namespace_in_use
+from eventsched.cluster.kube.http.api import JSON, path
+from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.history.explain.workloads.workload import POD, parse_target
+from eventsched.kubectl_plugin.service_proxy import (
+    SERVICE_VARIABLE,
+    ServiceProxy,
+    find_service,
+    named_service,
+    own_token,
+    token_of_account,
+)
+from eventsched.process.exit_codes import BAD_INPUT, DIFFERS, ENVIRONMENT, STOPPED
+
+TEXT = "text/plain"
+_WIDEST = 1_000
+"""Characters of a line that the API makes at most."""
+_QUEUES = ("active", "backoff", "unschedulable", "gated")
+
+
+class ApiQuestion(NamedTuple):
+    """A request to the API: its path below /api/v1, its parameters, and a body to post."""
+
+    path: str
+    params: Mapping[str, Any]
+    body: bytes | None = None
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
+    made = CommandParser(
+        prog="kubectl eventsched",
+        description="Asks a running scheduler why pods are where they are, through the API server "
+        "and with your own rights. Needs no access to the scheduler's database.",
+    )
+    made.add_argument("--version", action="version", version=f"eventsched {__version__}")
+    commands = made.add_subparsers(title="commands", dest="command", required=True)
+    explain = _command(commands, "explain", "show why a pod is where it is, or a workload's pods")
+    explain.add_argument("pod", metavar="POD", help="a pod's name, or deploy/NAME, job/NAME, …")
+    explain.add_argument("--attempt", metavar="N", help="the attempt to explain (default: last)")
+    explain.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
+    explain.set_defaults(question=_explain)
+    why_not = _command(commands, "why-not", "show what would have to change for another node")
+    why_not.add_argument("pod", metavar="POD", help="a pod's name")
+    why_not.add_argument("node", metavar="NODE", help="the node where it should land")
+    why_not.add_argument("--attempt", metavar="N", help="the attempt (default: the last one)")
+    why_not.set_defaults(question=_why_not)
+    queue = _command(commands, "queue", "show which pods wait, in which order, and what for")
+    queue.add_argument("--queue", choices=_QUEUES, help="only this one")
+    queue.add_argument("--at", metavar="POS|TIME", help="then, instead of now")
+    queue.set_defaults(question=_queue)
+    trial = _command(commands, "try", "say where pods would go if they were submitted")
+    trial.add_argument(
+        "-f", "--filename", type=Path, required=True, metavar="FILE",
+        help="the pods, and other objects that come with them (- is standard input)",
+    )  # fmt: skip
+    trial.add_argument("--count", metavar="N", help="N pods of the file's only template")
+    trial.add_argument("--at", metavar="POS|TIME", help="on the state then, instead of now")
+    trial.set_defaults(question=_try)
+    return made
+
+
+def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    """A command with the options that all have."""
+    made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+    made.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
+    made.add_argument("--context", metavar="NAME", help="as kubectl's")
+    made.add_argument("-n", "--namespace", metavar="NAMESPACE", help="as kubectl's")
+    made.add_argument(
+        "--service", metavar="NAMESPACE/NAME", default=os.environ.get(SERVICE_VARIABLE),
+        help=f"the Service of the scheduler's API (default: ${SERVICE_VARIABLE}, or the one that "
+        "is found in kube-system). Your token is sent to it",
+    )  # fmt: skip
+    made.add_argument(
+        "--service-account", metavar="NAME",
+        help="ask with the rights of this account of the namespace: a token for ten minutes is "
+        "made for it and sent, instead of your own",
+    )  # fmt: skip
+    made.add_argument("--stream", metavar="NAME", help="the stream, if the log has several")
+    made.add_argument("--full", action="store_true", help="show everything")
+    made.add_argument("-o", dest="output", choices=("text", "json"), default="text")
+    return made
+
+
+# --- questions --------------------------------------------------------------------------------
+
+
+def _explain(options: argparse.Namespace, namespace: str) -> ApiQuestion:
+    target = parse_target(options.pod, options.namespace)
+    within = target.namespace or namespace
+    if target.kind == POD:
+        params = {"attempt": options.attempt, "node": options.node}
+        return ApiQuestion(path("pods", within, target.name, "explain"), params | _words(options))
+    for option in ("attempt", "node"):
+        if getattr(options, option) is not None:
+            problem = f"is about one pod, and {target.word} is a workload"
+            raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
+    kind = target.full_name.split("/")[-2]
+    return ApiQuestion(path("workloads", within, kind, target.name, "explain"), _words(options))
+
+
+def _why_not(options: argparse.Namespace, namespace: str) -> ApiQuestion:
+    target = parse_target(options.pod, options.namespace)
+    if target.kind != POD:
+        raise InputError("POD", f"{target.word} is a workload", "name one of its pods")
+    place = path("pods", target.namespace or namespace, target.name, "why-not")
+    params = {"node": options.node, "attempt": options.attempt, **_words(options)}
+    params.pop("full")
+    return ApiQuestion(place, params)
+
+
+def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
+    params = {"queue": options.queue, "at": options.at, "full": _words(options)["full"]}
+    if options.output == "json":
+        params |= {"limit": "1000"}
+    return ApiQuestion("/queue", params)
+
+
+def _try(options: argparse.Namespace, namespace: str) -> ApiQuestion:
+    params = {"count": options.count, "at": options.at, "full": _words(options)["full"]}
+    if options.output == "text":
+        params["text"] = "true"
+    return ApiQuestion("/try", params, read_text(options.filename).encode())
+
+
+def _words(options: argparse.Namespace) -> dict[str, str]:
+    """The parameters of an answer in words."""
+    width = min(width_of_output(), _WIDEST)
+    return {"width": str(width), "full": "true" if options.full else "false"}
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+async def _asked(options: argparse.Namespace) -> tuple[ApiQuestion, bytes]:
+    """A question with its answer. Raises InputError and UnavailableError."""
+    namespace = options.namespace or namespace_in_use(options.kubeconfig, options.context)
+    question: ApiQuestion = options.question(options, namespace)
+    given = {"stream": options.stream, **question.params}
+    params = {name: value for name, value in given.items() if value is not None}
+    service = named_service(options.service, "--service") if options.service else None
+    agent = f"kubectl-eventsched/{__version__}"
+    api = await connect(options.kubeconfig, options.context, user_agent=agent, patience=0)
+    try:
+        service = service or await find_service(api, namespace)
+        if options.service_account:
+            token = await token_of_account(api, namespace, options.service_account)
+        else:
+            token = own_token(api)
+        proxy = ServiceProxy(api, service, token)
+        accept = TEXT if options.output == "text" and question.body is None else JSON
+        return question, await proxy.ask(question.path, params, accept, question.body)
+    finally:
+        await api.close()
+
+
+def _printed(options: argparse.Namespace, question: ApiQuestion, answer: bytes) -> int:
+    """Prints the answer, and returns the exit code."""
+    if question.body is None:
+        print(answer.decode().rstrip("\n"))
+        return 0
+    trial = msgspec.json.decode(answer)
+    if options.output == "text":
+        for warning in trial["warnings"]:
+            print(f"warning: {warning}", file=sys.stderr)
+        print(trial["text"])
+    else:
+        print(answer.decode())
+    return DIFFERS if trial["pending"] else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    options = parser().parse_args(arguments)
+    prog = f"kubectl eventsched {options.command}"
+    try:
+        question, answer = asyncio.run(_asked(options))
+        return _printed(options, question, answer)
+    except InputError as error:
+        print(f"{prog}: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except UnavailableError as error:
+        print(f"{prog}: {' '.join(str(error).split())}", file=sys.stderr)
+        return ENVIRONMENT
+    except BrokenPipeError:
+        # The reader (head, less) has closed the pipe; the interpreter must not flush into it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return STOPPED

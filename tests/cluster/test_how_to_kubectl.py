@@ -1,0 +1,235 @@
+"""docs/how-to/ask-with-kubectl.md: ``kubectl eventsched`` through a real API server's proxy, by
+users with different rights."""
+
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+import yaml
+
+from eventsched.cli.main import main as eventsched
+from eventsched.kubectl_plugin.plugin_commands import main, parser
+from tests.api.test_serve import serving
+from tests.cluster.harness.client import Object
+from tests.cluster.harness.manifests import pod
+from tests.cluster.harness.plane import ControlPlane
+from tests.databases import ROOT
+from tests.databases import Server as DatabaseServer
+from tests.postgres.histories import TIGHT, odd_and_tight
+
+RBAC = "rbac.authorization.k8s.io"
+SYSTEM = "kube-system"
+PAGE = ROOT / "docs" / "how-to/ask-with-kubectl.md"
+PROXIED = "https:eventsched:api"
+NODE = "node-00003"
+WANTED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: wanted}
+spec: {schedulerName: default-scheduler, containers: [{name: a, image: b}]}
+"""
+
+
+class Printed(NamedTuple):
+    """The exit code of a command, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(*words: str) -> Printed:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main([*words, "--stream", TIGHT])
+    return Printed(code, out.getvalue(), err.getvalue())
+
+
+def logged(database: str, *words: str) -> str:
+    """What the command prints that reads the database."""
+    with redirect_stdout(StringIO()) as out:
+        assert eventsched([*words, "--stream", TIGHT, "--database", database]) == 0
+    return out.getvalue()
+
+
+def refused_pod(database: str) -> tuple[str, str]:
+    """The name of a pod that no node could take, and the number of that attempt."""
+    with psycopg.connect(database) as connection:
+        row = connection.execute(
+            "SELECT pod, attempt FROM eventsched.decisions WHERE stream = %s"
+            " AND namespace = 'default' AND outcome = 'unschedulable' ORDER BY seq LIMIT 1",
+            [TIGHT],
+        ).fetchone()
+    assert row is not None
+    return str(row[0]), str(row[1])
+
+
+def own_address() -> str:
+    """An address of this machine that a pod may have: not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking, suppress(OSError):
+        asking.connect(("192.0.2.1", 9))  # sends nothing
+        return str(asking.getsockname()[0])
+    return pytest.skip("this machine has no address except loopback")
+
+
+@pytest.fixture(scope="module")
+def database(one_server: DatabaseServer) -> Iterator[str]:
+    """A log whose pods are in the namespace ``default``."""
+    with one_server.fresh(odd_and_tight) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def url(_plane: ControlPlane, database: str) -> Iterator[str]:
+    """The API over it, for users of the control plane."""
+    words = ("--database", database, "--bind-address", own_address(), "--authorization",
+             "delegated", "--kubeconfig", str(_plane.kubeconfig))  # fmt: skip
+    with serving(*words) as url:
+        yield url
+
+
+def publish(plane: ControlPlane, namespace: str, url: str, name: str = "eventsched") -> None:
+    """A Service of the API, as the chart makes it; its pod has the address of this machine."""
+    host, port = urlsplit(url).hostname, urlsplit(url).port
+    plane.admin.create(pod(name), namespace)
+    status = {"podIP": host, "podIPs": [{"ip": host}], "phase": "Running"}
+    plane.admin.patch("Pod", name, {"status": status}, namespace, subresource="status")
+    metadata = {"name": name, "labels": {"app.kubernetes.io/name": "eventsched"}}
+    ports = [{"name": "https", "port": 10259}, {"name": "api", "port": 8787}]
+    spec = {"clusterIP": "None", "ports": ports}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    plane.admin.create(service, namespace)
+    target = {"kind": "Pod", "name": name, "namespace": namespace}
+    subset = {"addresses": [{"ip": host, "targetRef": target}],
+              "ports": [{"name": "api", "port": port}]}  # fmt: skip
+    plane.admin.create(
+        {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": [subset]},
+        namespace,
+    )
+
+
+def grant(plane: ControlPlane, namespace: str, account: str, rule: Object, home: str) -> None:
+    """Lets a service account of a namespace do something in another."""
+    name = f"{account}-{rule['verbs'][0]}"
+    made = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name}}
+    plane.admin.create({**made, "kind": "Role", "rules": [rule]}, namespace)
+    role = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": home}
+    binding = {**made, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]}
+    plane.admin.create(binding, namespace)
+
+
+def role_of_page() -> Object:
+    """The Role that the page has for users."""
+    role: Object = yaml.safe_load(PAGE.read_text().split("```yaml\n")[1].partition("```")[0])
+    return role
+
+
+def user(plane: ControlPlane, home: str, name: str, *, may_ask: bool) -> Path:
+    """A kubeconfig of a new user, who may ask the API through the proxy or not."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    plane.admin.create(account, home)
+    if may_ask:
+        grant(plane, home, name, role_of_page()["rules"][0], home)
+    return plane.write_kubeconfig(name, {"token": plane.service_account_token(home, name)})
+
+
+def test_each_user_sees_what_the_own_rights_show(
+    plane: ControlPlane, namespace: str, url: str, database: str, tmp_path: Path
+) -> None:
+    publish(plane, namespace, url)
+    given = ("--service", f"{namespace}/eventsched")
+    admin = (f"--kubeconfig={plane.kubeconfig}", *given)
+    dev = (f"--kubeconfig={user(plane, namespace, 'dev', may_ask=True)}", *given)
+    listing = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    grant(plane, "default", "dev", listing, namespace)
+    guest = (f"--kubeconfig={user(plane, namespace, 'guest', may_ask=True)}", *given)
+    stranger = (f"--kubeconfig={user(plane, namespace, 'stranger', may_ask=False)}", *given)
+
+    # What the commands print that read the database.
+    name, number = refused_pod(database)
+    at = ("--attempt", number)
+    story = logged(database, "explain", f"default/{name}", *at)
+    for who in (admin, dev):
+        assert run("explain", name, *at, *who) == (0, story, "")
+    remedies = logged(database, "explain", f"default/{name}", "--why-not", NODE, *at)
+    found = run("why-not", name, NODE, *at, *admin)
+    assert found.code == 0
+    assert found.out.partition("Decided again")[0] == remedies.partition("Decided again")[0] != ""
+    assert run("queue", *admin) == (0, logged(database, "queue"), "")
+    (tmp_path / "pod.yaml").write_text(WANTED)
+    trial = logged(database, "try", "-f", str(tmp_path / "pod.yaml"))
+    assert run("try", "-f", str(tmp_path / "pod.yaml"), *admin) == (0, trial, "")
+    (tmp_path / "huge.yaml").write_text(WANTED.replace(
+        "image: b", "image: b, resources: {requests: {cpu: 999}}"))  # fmt: skip
+    assert run("try", "-f", str(tmp_path / "huge.yaml"), *admin).code == 1
+
+    refused = run("why-not", name, NODE, *dev)
+    assert (refused.code, "is about every namespace" in refused.err) == (2, True)
+    refused = run("explain", name, "-n", "default", *guest)
+    assert (refused.code, "may not list pods in" in refused.err) == (2, True)
+    refused = run("explain", name, *stranger)
+    assert (refused.code, f'resourceNames: ["{PROXIED}"]' in refused.err) == (2, True)
+
+
+def test_the_commands_of_the_page_are_there() -> None:
+    lines = [line.strip() for line in PAGE.read_text().splitlines()]
+    commands = [line for line in lines if line.startswith("kubectl eventsched ")]
+    words = [shlex.split(line, comments=True)[2:] for line in commands if "--help" not in line]
+    asked = [parser().parse_args(each).command for each in words]
+    assert asked == ["explain", "explain", "why-not", "queue", "try"]
+
+
+def test_which_service_gets_a_token(plane: ControlPlane, namespace: str, url: str) -> None:
+    """One of kube-system, or one that the user names: another one that has the label gets none."""
+    admin = f"--kubeconfig={plane.kubeconfig}"
+    assert "has no Service" in run("queue", admin).err
+    publish(plane, namespace, url)
+    refused = run("queue", admin)
+    assert refused.code == 2
+    assert f"add --service {namespace}/eventsched, or set EVENTSCHED_SERVICE" in refused.err
+    assert run("queue", admin, "--service", f"{namespace}/none").code == 2
+    publish(plane, SYSTEM, url)
+    try:
+        assert run("queue", admin).code == 0
+        words = [
+            sys.executable,
+            "-c",
+            "from eventsched.kubectl_plugin.plugin_entry import main; main()",
+        ]
+        words += ["queue", admin, "--stream", TIGHT]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+        assert (done.stdout, done.stderr) == (run("queue", admin).out, "")
+    finally:
+        for kind in ("Service", "Endpoints", "Pod"):
+            with suppress(Exception):
+                plane.admin.delete(kind, "eventsched", SYSTEM)
+
+
+def test_a_client_certificate_asks_as_a_service_account(
+    plane: ControlPlane, namespace: str, url: str, database: str
+) -> None:
+    """The certificate does not reach the API, so a token of an account is made, and it sees what
+    the account may see."""
+    publish(plane, namespace, url)
+    user(plane, "default", "reader", may_ask=False)
+    listing = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    grant(plane, "default", "reader", listing, "default")
+    kubeconfig = plane.certificate_kubeconfig("root", ["system:masters"])
+    words = (f"--kubeconfig={kubeconfig}", "--service", f"{namespace}/eventsched")
+    name, _ = refused_pod(database)
+    refused = run("explain", name, *words)
+    assert (refused.code, "add --service-account NAME" in refused.err) == (2, True)
+    reader = (*words, "--service-account", "reader")
+    assert run("explain", name, *reader).code == 0
+    assert "is about every namespace" in run("why-not", name, NODE, *reader).err
+    refused = run("explain", name, *words, "--service-account", "none")
+    assert (refused.code, "has no token" in refused.err) == (2, True)
