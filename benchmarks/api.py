@@ -1,8 +1,8 @@
 """``python -m benchmarks.api``: how long the answers of the HTTP API take, inside the process.
 
 Makes a log by a simulation (or takes that of a folder) and asks every operation of the API some
-times, each time about another decision or pod, without a socket. Wall and CPU time of this process
-and the median of each; the database's own time is in the first. Ratios are to ``/streams``, which
+times, each time about another decision or pod, without a socket. Medians of wall time and of the
+CPU time of this process; the database's own time is in the first. Ratios are to ``/streams``, which
 asks the database one short question: compare those between runs.
 """
 
