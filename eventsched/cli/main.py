@@ -28,6 +28,7 @@ COMMANDS = {
     "testcase": "write a decision as a pytest file with the smallest cluster",
     "queue": "show which pods wait, in which order, what for, and how much longer",
     "replay": "rebuild a stream's state, or make its decisions again and compare",
+    "shadow": "report how a shadow's decisions compare with the real placements",
     "verify": "check that a log is what was written",
     "keys": "make or show a key that signs checkpoints of the log",
     "log": "list, follow or export the records of a stream",

@@ -77,8 +77,9 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--anomalies", action="store_true",
-        help="show what goes wrong instead: pods that starve, workloads that are evicted or pods "
-        "that are nominated again and again, and preemptions that were for nothing",
+        help="show what goes wrong instead: pods that starve or that no node would take, "
+        "workloads that are evicted or pods that are nominated again and again, and preemptions "
+        "that were for nothing",
     )  # fmt: skip
     for name, default in (("from", "the beginning"), ("until", "the end")):
         parser.add_argument(
@@ -157,9 +158,10 @@ def _run_anomalies(options: argparse.Namespace) -> int:
         log, stream = opened.log, opened.log.stream
         if not isinstance(log, Reader):
             problem = "are views of a database, which this log is not in"
-            raise InputError("--anomalies", problem, "name a --database or --data-dir")
+            remedy = "name its database, or one that `eventsched db restore` has put the archive in"
+            raise InputError("--anomalies", problem, remedy)
         most = sys.maxsize if options.full else _MOST_ANOMALIES
-        found = stored_anomalies(log.rows, stream, most)
+        found = stored_anomalies(log.view_rows, stream, most)
         last = log.last_batch()
     now = time.time_ns() // 1_000
     if last is not None and is_virtual(last.records[-1].at):

@@ -305,10 +305,10 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes wrong for a pod or its workload: ``kind`` is ``starving``, ``evicted again``,
-    ``nominated again`` or ``preempted for nothing``, ``text`` says it in words, ``facts`` are the
-    columns of the view. ``seq`` is the position of the pod's arrival if it starves, else of the
-    last preemption."""
+    """What goes wrong for a pod or its workload: ``kind`` is ``starving``, ``unplaceable``,
+    ``evicted again``, ``nominated again`` or ``preempted for nothing``, ``text`` says it in words,
+    ``facts`` are the columns of the view. ``seq`` is the position of the pod's arrival if it waits,
+    else of the last preemption."""
 
     kind: str
     namespace: str

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, RowMapping, bindparam, text
 from sqlalchemy.exc import OperationalError
 
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
+from eventsched.eventlog.postgres.reader import CHOOSE_STREAM
 from eventsched.eventlog.schema import migrations
 
 _VERDICTS = """
@@ -48,11 +49,22 @@ class Rows:
     def all(self, query: str, **values: Any) -> list[RowMapping]:
         """The rows of a query; ``:s`` is the stream's number, a list is for ``IN :name``. Raises
         UnavailableError."""
+        return self._asked(query, values, of_views=False)
+
+    def of_views(self, query: str, **values: Any) -> list[RowMapping]:
+        """The rows of a query on views, which then look at this stream alone. Raises
+        UnavailableError."""
+        return self._asked(query, values, of_views=True)
+
+    def _asked(self, query: str, values: dict[str, Any], *, of_views: bool) -> list[RowMapping]:
         statement = text(query).bindparams(
             *(bindparam(name, expanding=True) for name, v in values.items() if isinstance(v, list))
         )
         try:
             with self._engine.connect() as connection:
+                if of_views:  # the setting lasts as long as a transaction
+                    connection.execution_options(isolation_level="READ COMMITTED")
+                    connection.execute(text(CHOOSE_STREAM), {"s": self._number})
                 found = connection.execute(statement, {"s": self._number, **values})
                 return list(found.mappings())
         except OperationalError as problem:

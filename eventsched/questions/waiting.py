@@ -105,6 +105,6 @@ def _waiting(
 def anomalies_answer(stream: LoggedStream, sees: Visibility, limit: int) -> AnomaliesAnswer:
     """The anomalies of a stream, at most ``limit`` of each view. Raises UnavailableError."""
     visible, values = sees.condition("v.namespace")
-    found = stored_anomalies(stream.rows.all, stream.name, limit, visible, values)
+    found = stored_anomalies(stream.rows.of_views, stream.name, limit, visible, values)
     rows = [msgspec.convert(anomaly_json(each), AnomalyRow) for each in found]
     return AnomaliesAnswer(stream=stream.name, anomalies=rows)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from eventsched.api.application import application
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import Desk
 from eventsched.cli.main import main
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
@@ -98,3 +100,31 @@ def test_what_does_not_go_together(
     words = ("queue", "--anomalies", "--database", address, "--stream", STREAM)
     assert main([*words, *more]) == 2
     assert "--anomalies" in capsys.readouterr().err
+
+
+def test_the_views_look_at_the_stream_alone_and_the_next_question_at_all(address: str) -> None:
+    """The setting does not stay on a connection of the pool."""
+    shown = "SELECT coalesce(current_setting('eventsched.stream', true), '') AS name"
+    with closing(DatabaseStreams(address)) as streams:
+        rows = streams.open(STREAM).rows
+        for _ in range(4):
+            assert [row["name"] for row in rows.of_views(shown)] == [STREAM]
+            assert [row["name"] for row in rows.all(shown)] == [""]
+    with closing(Reader(address, STREAM, keeps_connection=True)) as log:
+        for _ in range(2):
+            assert [row["name"] for row in log.view_rows(shown)] == [STREAM]
+            assert [row["name"] for row in log.rows(shown)] == [""]
+
+
+def test_an_exported_log_is_refused(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As every log that is not in a database: the anomalies are views."""
+    exported = str(tmp_path / "log.jsonl")
+    assert main(["log", "export", exported, "--database", address, "--stream", STREAM]) == 0
+    capsys.readouterr()
+    assert main(["queue", "--anomalies", "--file", exported]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "--anomalies: are views of a database" in printed.err
+    assert "eventsched db restore" in printed.err

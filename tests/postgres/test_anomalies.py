@@ -12,10 +12,17 @@ from eventsched.domain import records
 from eventsched.domain.records import Queue
 from eventsched.eventlog.schema import migrations
 from tests.databases import Server, migrate
-from tests.postgres.anomalous import Diary, evicted_again, nominated_again, starving
+from tests.postgres.anomalous import (
+    FULL,
+    TOO_SMALL,
+    Diary,
+    evicted_again,
+    nominated_again,
+    starving,
+)
 
 PAGE = Path(__file__).parents[2] / "docs/sql.md"
-VIEWS = "starving_pods", "ping_pongs", "preempted_for_nothing"
+VIEWS = "starving_pods", "unplaceable_pods", "ping_pongs", "preempted_for_nothing"
 CALM: dict[str, list[str]] = {view: [] for view in VIEWS}
 
 
@@ -55,6 +62,31 @@ def test_a_pod_starves_once_it_has_waited_ten_minutes(database: str) -> None:
     diary.write(database, "over")
     seen = rows(database, "starving_pods", "pod, overtaken_by, stream")
     assert [row[:2] for row in seen if row[2] == "over"] == []
+
+
+def test_a_pod_that_no_node_would_take_does_not_starve(database: str) -> None:
+    """Until a node could take it, at its last attempt."""
+    diary = Diary("n1", "n2")
+    diary.arrives("selects nothing")
+    diary.arrives("lacks a claim")
+    diary.minute = 9
+    diary.is_placed(diary.arrives("later"), "n1")
+    diary.is_refused("selects nothing", TOO_SMALL)
+    diary.is_refused("lacks a claim", by_all=False)
+    diary.write(database, "young")
+    diary.minute = 10
+    diary.is_refused("selects nothing", TOO_SMALL)
+    diary.write(database, "old")
+    assert rows(database, "starving_pods", "pod") == []
+    assert rows(database, "unplaceable_pods", "stream, pod, attempts, plugin, reason") == [
+        ("old", "selects nothing", 2, "NodeResourcesFit", "Insufficient cpu"),
+        ("old", "lacks a claim", 1, None, None),
+    ]
+    diary.is_refused("selects nothing", TOO_SMALL, FULL)
+    diary.write(database, "fits")
+    assert rows(database, "starving_pods", "stream, pod, overtaken_by") == [
+        ("fits", "selects nothing", 1)
+    ]
 
 
 @pytest.mark.parametrize(

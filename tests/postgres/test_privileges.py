@@ -29,8 +29,8 @@ SELECTS: dict[str, set[str]] = {
         "archived", "batch", "checkpoint", "decision", "detail", "epoch", "head", "partition",
         "pod", "pruned", "verdict")},
     **{f"{_LOG}.{name}": _RAW for name in (
-        "acting_stream", "chosen_stream", "comparison", "mention", "node", "pod_end", "pod_now",
-        "preempted", "victim",
+        "acting_stream", "chosen_stream", "comparison", "long_wait", "mention", "node",
+        "pod_end", "pod_now", "preempted", "victim",
         "queue_move", "queue_stay", "record_count", "refusal", "request", "reservation", "scoring",
         "snapshot", "stream_grant", "tenant_grant")},
     f"{_LOG}.migration": _READ | {ARCHIVER, MIGRATOR},
@@ -45,7 +45,8 @@ SELECTS: dict[str, set[str]] = {
         "bindings", "decisions", "evictions", "extender_calls", "extender_inquiries",
         "first_nodes", "kinds", "memory", "oldest_waiting", "ping_pongs", "pods_now",
         "preempted_for_nothing", "preemptions", "queue_moves", "queue_stays", "refusals",
-        "requests", "reservations", "shadow_decisions", "starving_pods", "streams")},
+        "requests", "reservations", "shadow_decisions", "starving_pods", "streams",
+        "unplaceable_pods")},
 }  # fmt: skip
 """The roles that may read each table or view."""
 CHANGES: dict[tuple[str, str], set[str]] = {
@@ -93,7 +94,7 @@ CALLS: dict[str, set[str]] = {
         "bindings(text,text)", "decisions(text,text)", "evictions()", "neighbours(text)",
         "ping_pongs(text,text)", "pods_now(text,text)", "preempted_for_nothing(text,text)",
         "queue_moves(text,text)", "refusals(text,text)", "shadow_decisions(text,text)",
-        "starving_pods(text,text)", "verdicts(text,bigint)")},
+        "starving_pods(text,text)", "unplaceable_pods(text,text)", "verdicts(text,bigint)")},
 }  # fmt: skip
 """The roles that may call each function."""
 _RELATIONS = r"""

@@ -1,6 +1,6 @@
-"""Anomalies of a log in a database: pods that starve, workloads and nominations that go back and
-forth, and preemptions that were for nothing. The views of schema 0020 define them; docs/sql.md
-describes them."""
+"""Anomalies of a log in a database: pods that starve, pods that no node would take, workloads and
+nominations that go back and forth, and preemptions that were for nothing. The views of schema 0020
+and 0021 define them; docs/sql.md describes them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from typing import Any
 Ask = Callable[..., Sequence[Mapping[Any, Any]]]
 """Asks a query with named parameters; ``:s`` is the stream's number."""
 
-STARVING, EVICTED, NOMINATED, FOR_NOTHING = (
-    "starving", "evicted again", "nominated again", "preempted for nothing",
+STARVING, UNPLACEABLE, EVICTED, NOMINATED, FOR_NOTHING = (
+    "starving", "unplaceable", "evicted again", "nominated again", "preempted for nothing",
 )  # fmt: skip
-KINDS = STARVING, EVICTED, NOMINATED, FOR_NOTHING
+KINDS = STARVING, UNPLACEABLE, EVICTED, NOMINATED, FOR_NOTHING
 LOOKED_AT = 1_000
 """Victims of preemptions that are looked at, the newest, as the view ping_pongs does."""
 
@@ -21,10 +21,11 @@ SELECT coalesce(min(seq), 0) AS floor FROM (
     SELECT seq FROM eventsched_log.victim WHERE stream = :s ORDER BY seq DESC LIMIT :most
 ) AS newest
 """
-_STARVING = """
-SELECT v.*, v.waiting_since AS since FROM eventsched.starving_pods v
+_LONG_WAITS = """
+SELECT v.*, v.waiting_since AS since FROM eventsched.{view} v
 WHERE v.stream = :stream{visible} ORDER BY v.waiting_since, v.seq LIMIT :limit
 """
+_LONG_WAIT_VIEWS = {STARVING: "starving_pods", UNPLACEABLE: "unplaceable_pods"}
 _PING_PONGS = """
 SELECT v.* FROM eventsched.ping_pongs v
 WHERE v.stream = :stream{visible} ORDER BY v.kind, v.seq DESC LIMIT :limit
@@ -38,6 +39,9 @@ _FACTS = {
         "priority", "state", "attempts", "overtaken_by", "plugin", "reason", "owner_kind",
         "owner_name",
     ),
+    UNPLACEABLE: (
+        "priority", "state", "attempts", "plugin", "reason", "owner_kind", "owner_name",
+    ),
     EVICTED: ("owner_kind", "owner_name", "times"),
     NOMINATED: ("times",),
     FOR_NOTHING: ("node", "victims", "outcome", "landed_on", "ended_seq"),
@@ -47,7 +51,7 @@ _FACTS = {
 @dataclass(frozen=True)
 class Anomaly:
     """One anomaly: its ``kind`` (KINDS), the pod, since when (µs), a position of the log (of the
-    pod's arrival if it starves, else of the last preemption), and what else is known."""
+    pod's arrival if it waits, else of the last preemption), and what else is known."""
 
     kind: str
     namespace: str
@@ -63,8 +67,10 @@ class Anomaly:
         facts = self.facts
         match self.kind:
             case "starving":
-                why = f": {facts['plugin']}: {facts['reason']}" if facts["plugin"] else ""
-                return f"{facts['overtaken_by']} later pods of its priority or less placed{why}"
+                placed = f"{facts['overtaken_by']} later pods of its priority or less placed"
+                return f"{placed}{_refusal(facts)}"
+            case "unplaceable":
+                return f"no node would take it, even without other pods{_refusal(facts)}"
             case "evicted again":
                 owner = f"{facts['owner_kind']}/{facts['owner_name']}"
                 return f"pods of {owner} evicted {facts['times']} times within an hour"
@@ -86,7 +92,11 @@ def stored_anomalies(
     """
     named = {"stream": stream, "limit": limit, **(values or {})}
     floor = ask(_FLOOR, most=LOOKED_AT)[0]["floor"]
-    found = [_anomaly(STARVING, row) for row in ask(_STARVING.format(visible=visible), **named)]
+    found = [
+        _anomaly(kind, row)
+        for kind, view in _LONG_WAIT_VIEWS.items()
+        for row in ask(_LONG_WAITS.format(view=view, visible=visible), **named)
+    ]
     kinds = {"evicted": EVICTED, "nominated": NOMINATED}
     found += [
         _anomaly(kinds[row["kind"]], row)
@@ -94,6 +104,11 @@ def stored_anomalies(
     ]
     wasted = ask(_FOR_NOTHING.format(visible=visible), floor=floor, **named)
     return found + [_anomaly(FOR_NOTHING, row) for row in wasted]
+
+
+def _refusal(facts: Mapping[str, Any]) -> str:
+    """The plugin that refused most nodes at the last attempt, and why."""
+    return f": {facts['plugin']}: {facts['reason']}" if facts["plugin"] else ""
 
 
 def _anomaly(kind: str, row: Mapping[Any, Any]) -> Anomaly:
