@@ -13,6 +13,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.explanation import Explanation
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
+from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import state_at
 from eventsched.scheduling.engine import Engine
 
@@ -48,6 +49,9 @@ def why_not(
     if folded.opening is None:
         problem = f"the configuration at position {decided.cause} is not known"
         raise InputError("--why-not", problem, "add --from-archive FOLDER")
+    if folded.opening.inputs.get(OWN) or not folded.opening.plugins:
+        problem = f"stream {log.stream} has no configuration to decide with again"
+        raise InputError("--why-not", problem, "leave it out")
     assembly = assembled(folded.opening, log.stream, plugins)
     body = snapshot.encode(folded.state)
     pod = folded.state.pods[attempt.decided.uid].pod

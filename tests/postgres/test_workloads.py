@@ -172,6 +172,7 @@ def test_the_log_is_not_read(address: str, monkeypatch: pytest.MonkeyPatch, expl
         (("cronjob/night",), ("cron job", "job/NAME")),
         (("deploy/web", "--attempt", "1"), ("--attempt", "deploy/web is a workload")),
         (("deploy/web", "--node", "n1"), ("--node", "name one of its pods")),
+        (("web-7f9c8-a", "--why-not", "n2"), ("--why-not", "no configuration to decide with")),
     ],
 )
 def test_what_is_not_there_is_refused_in_one_line(
