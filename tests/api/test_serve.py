@@ -34,13 +34,17 @@ BROKEN = (
 
 @contextmanager
 def serving(
-    *words: str, command: tuple[str, str] = COMMAND, errors: list[str] | None = None
+    *words: str,
+    command: tuple[str, str] = COMMAND,
+    errors: list[str] | None = None,
+    python: Path | None = None,
 ) -> Iterator[str]:
-    """The address of a server, which ends by SIGTERM. What it printed then is added to
-    ``errors``."""
+    """The address of a server, which ends by SIGTERM. What it printed then is added to ``errors``.
+    ``python`` is that of another environment."""
     process = subprocess.Popen(
-        [sys.executable, *command, "serve", "--port", "0", *words],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        [python or sys.executable, *command, "serve", "--port", "0", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=ROOT if python is None else python.parent,
     )  # fmt: skip
     try:
         line = next_line(process, 120)

@@ -72,6 +72,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     )
     (packages,) = place.glob("lib/python*/site-packages")
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    where = Path(run(programs / "python", "-c", _WHERE, cwd=programs).strip())
+    assert where.is_relative_to(place)
     yield programs
     shutil.rmtree(place)
 
@@ -93,8 +95,6 @@ def test_the_wheel_has_every_file(wheel: Path) -> None:
 
 def test_the_wheel_upgrades_a_database_of_0_1(installed: Path, one_server: Server) -> None:
     """The schema comes up to the newest revision; the log in it reads and verifies as before."""
-    where = Path(run(installed / "python", "-c", _WHERE, cwd=installed).strip())
-    assert where.is_relative_to(installed.parent)
     with one_server.fresh(releases.restore) as url:
         assert _schema(url) == "0004"
         run(installed / "eventsched", "db", "upgrade", "--database", url, cwd=installed)
