@@ -102,16 +102,29 @@ def main() -> int:
         found = asyncio.run(_measured(app, options.runs))
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "api.json").write_text(json.dumps(found, indent=1) + "\n")
-    base = found["answers"][_BASE]["wall"]
+    print(f"{found['records']:,} records; {options.runs} answers to each question\n")
+    print(report(found["answers"]))
+    return 0
+
+
+def row_answers(url: str, runs: int = 7) -> dict[str, Any]:
+    """The answers from rows alone, over a database whose log may have no snapshots and no pods that
+    exist or wait, such as that of big_log.py."""
+    with opened_streams(url, None) as streams:
+        app = application(Desk(streams, FoldedStates()), OpenGate(local_only=False))
+        answers: dict[str, Any] = asyncio.run(_measured(app, runs, only_rows=True))["answers"]
+    return answers
+
+
+def report(answers: dict[str, Any]) -> str:
+    """The answers as a table."""
+    base = answers[_BASE]["wall"]
     rows = [
         [path, *(f"{each[name] * 1e3:.1f}" for name in ("first", "wall", "most", "cpu")),
          f"{each['wall'] / base:.1f}", each["bytes"]]
-        for path, each in found["answers"].items()
+        for path, each in answers.items()
     ]  # fmt: skip
-    header = ("ms", "first", "median", "most", "cpu", f"x {_BASE}", "bytes")
-    print(f"{found['records']:,} records; {options.runs} answers to each question\n")
-    print(table(header, rows))
-    return 0
+    return table(("ms", "first", "median", "most", "cpu", f"x {_BASE}", "bytes"), rows)
 
 
 @contextmanager
@@ -126,18 +139,20 @@ def _folder(options: argparse.Namespace) -> Iterator[Path]:
         yield Path(folder)
 
 
-async def _measured(app: ASGIApp, runs: int) -> dict[str, Any]:
-    """Asks every question, each time about another decision from the second half of the log."""
+async def _measured(app: ASGIApp, runs: int, *, only_rows: bool = False) -> dict[str, Any]:
+    """Asks every question, each time about another decision from the second half of the log; only
+    those that are answered from rows, for ``only_rows``, about any decision."""
     _require_whole()
     [stream] = (await _json(app, _BASE))["streams"]
     head, answers = stream["head"], {}
     pods = (await _json(app, "/pods?limit=1000"))["pods"]
-    owners = sorted({pod["owner_name"] for pod in pods})
+    owners = sorted({pod["owner_name"] for pod in pods}) or [""]
+    find = _decision if only_rows else _place
     places = [
-        await _place(app, head // 2 + head * number // (2 * runs + 2), owners[number % len(owners)])
+        await find(app, head // 2 + head * number // (2 * runs + 2), owners[number % len(owners)])
         for number in range(runs + 1)
     ]
-    for question in QUESTIONS:
+    for question in _from_rows(bool(pods)) if only_rows else QUESTIONS:
         first, *rest = [await _taken(app, question, place) for place in places]
         answers[question.path] = {
             "first": first.wall,
@@ -155,6 +170,24 @@ def _require_whole() -> None:
     assert asked == known, f"not asked: {known - asked}; unknown: {asked - known}"
 
 
+def _from_rows(has_pods: bool) -> list[Question]:
+    """The questions that are answered from rows; those about pods that exist, if there are some."""
+    slow = {each.path for each in OPERATIONS if each.slow or each.method == "POST"}
+    return [
+        question
+        for question in QUESTIONS
+        if (question.of or question.path.partition("?")[0]) not in slow
+        and (has_pods or "{owner}" not in question.path)
+    ]
+
+
+async def _decision(app: ASGIApp, position: int, owner: str) -> dict[str, Any]:
+    """The first decision after a position, as what questions are about; compared with itself."""
+    found = await _json(app, f"/decisions?after={position}&limit=1")
+    [decision] = found["decisions"]
+    return await _about(app, decision, decision["position"], owner)
+
+
 async def _place(app: ASGIApp, position: int, owner: str) -> dict[str, Any]:
     """What questions are about: an owner, and the first decision after a position that found no
     node for a pod, not for the first time."""
@@ -163,18 +196,23 @@ async def _place(app: ASGIApp, position: int, owner: str) -> dict[str, Any]:
         if decision["attempt"] == 1:
             continue
         detail = await _json(app, f"/decisions/{decision['position']}")
-        verdicts = await _json(app, f"/decisions/{decision['position']}/verdicts?limit=1")
-        return {
-            "position": decision["position"],
-            "other": detail["previous"],
-            "namespace": decision["namespace"],
-            "name": decision["pod"],
-            "attempt": decision["attempt"],
-            "node": verdicts["verdicts"][0]["node"],
-            "owner": owner,
-            "earlier": max(0, decision["position"] - 1_000),
-        }
+        return await _about(app, decision, detail["previous"], owner)
     raise SystemExit(f"no pod was tried twice after position {position}: take a fuller cluster")
+
+
+async def _about(app: ASGIApp, decision: dict[str, Any], other: int, owner: str) -> dict[str, Any]:
+    """The words of questions about a decision."""
+    verdicts = await _json(app, f"/decisions/{decision['position']}/verdicts?limit=1")
+    return {
+        "position": decision["position"],
+        "other": other,
+        "namespace": decision["namespace"],
+        "name": decision["pod"],
+        "attempt": decision["attempt"],
+        "node": verdicts["verdicts"][0]["node"],
+        "owner": owner,
+        "earlier": max(0, decision["position"] - 1_000),
+    }
 
 
 async def _taken(app: ASGIApp, question: Question, place: dict[str, Any]) -> Taken:

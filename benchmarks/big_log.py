@@ -2,7 +2,8 @@
 
 ``make big-log`` makes the log once, in an embedded Postgres below /var/tmp: a simulation and copies
 of it (copies.py), with the schema of release 0.1 and then upgraded, so that the upgrade is timed,
-too. Questions are timed in the database, commands as a whole.
+too. Questions are timed in the database, commands as a whole, answers of the HTTP API inside of the
+process.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.api import report, row_answers
 from benchmarks.copies import multiply
 from benchmarks.queries import FORMER, RESULTS, asked
 from eventsched.cli.main import main as eventsched
@@ -99,6 +101,7 @@ def _measure(url: str, folder: Path, options: argparse.Namespace) -> None:
         "log tail": ["log", "tail", "-n", "20"],
     }
     found["commands"] = {name: _command(each, url) for name, each in commands.items()}
+    found["api"] = row_answers(url)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "big_log.json").write_text(json.dumps(found, indent=1) + "\n")
     print(f"{found['decisions']:,} decisions; the upgrade took {found['upgraded']:.0f} s\n")
@@ -106,6 +109,7 @@ def _measure(url: str, folder: Path, options: argparse.Namespace) -> None:
     print(table((), rows, ["in the database", "seconds"]), "\n")
     rows = [[name, f"{seconds:.2f}"] for name, seconds in found["commands"].items()]
     print(table((), rows, ["command as a whole", "seconds"]), "\n")
+    print(report(found["api"]), "\n")
     rows = [
         [name, f"{size / found['decisions']:.0f}"]
         for name, size in found["bytes"].items()
