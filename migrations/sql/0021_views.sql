@@ -96,7 +96,8 @@ WITH evicted AS MATERIALIZED (
            NULL::bigint AS gone, NULL::bigint AS gone_at
     FROM evicted
     UNION ALL
-    SELECT stream, namespace, owner_kind, owner_name, seq, NULL, NULL, seq, at
+    SELECT stream, namespace, owner_kind, owner_name, seq AS place, NULL::uuid AS pod,
+           NULL::bigint AS seq, seq AS gone, at AS gone_at
     FROM evicted WHERE is_gone
 ), linked AS MATERIALIZED (  -- each eviction, and the workload's last one before the pod was added
     SELECT * FROM (

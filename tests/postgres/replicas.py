@@ -1,6 +1,7 @@
 """A replica on a real database beside a cluster in memory, and stories that are played with it."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -131,7 +132,8 @@ Story = Callable[[Scene, "asyncio.Task[None]"], Awaitable[None]]
 
 
 def play(address: Address, story: Story, **more: Any) -> Scene:
-    """Runs a replica beside a story, and ends it where it still runs."""
+    """Runs a replica beside a story, and ends it where it still runs. Waits for what its
+    housekeeping does to the log: a replica that ends does not."""
 
     async def run() -> Scene:
         scene = Scene(address, **more)
@@ -144,7 +146,11 @@ def play(address: Address, story: Story, **more: Any) -> Scene:
                 await asyncio.gather(running, return_exceptions=True)
         return scene
 
-    return asyncio.run(run())
+    scene = asyncio.run(run())
+    for thread in threading.enumerate():
+        if thread.name == "housekeeping":
+            thread.join(30)
+    return scene
 
 
 def kinds(address: str) -> list[str]:
