@@ -10,9 +10,10 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message
 
 ROOT = "/api/v1"
-_PASSED_ON = (b"host", b"authorization")
-"""Headers of a page's request that decide what its client may see. If-None-Match is about the page,
-so it is not passed on."""
+_PASSED_ON = (b"host", b"authorization", b"x-eventsched-authorization")
+_OF_PROXIES = b"x-remote-"
+"""Headers of a page's request that decide what its client may see; these say it for a proxy in
+front. If-None-Match is about the page, so it is not passed on."""
 
 _SHARED = ("asgi", "http_version", "scheme", "client", "server", "root_path", "state")
 
@@ -44,7 +45,11 @@ def segment(text: str) -> str:
 async def ask(api: ASGIApp, call: str, request: Request) -> ApiAnswer:
     """The API's answer to ``call`` for the client that asks for a page."""
     path, _, query = f"{ROOT}{call}".partition("?")
-    headers = [pair for pair in request.headers.raw if pair[0] in _PASSED_ON]
+    headers = [
+        (name, value)
+        for name, value in request.headers.raw
+        if name in _PASSED_ON or name.startswith(_OF_PROXIES)
+    ]
     scope = {
         **{key: value for key, value in request.scope.items() if key in _SHARED},
         "type": "http",

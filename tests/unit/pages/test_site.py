@@ -84,12 +84,17 @@ def client(api: GivenApi) -> Pages:
 
 def test_a_page_is_made_from_the_answers_of_the_api() -> None:
     api = GivenApi()
-    headers = {"Authorization": "Bearer x", "Cookie": "a=b", "If-None-Match": '"x"'}
+    known = {
+        "Authorization": "Bearer x", "X-Eventsched-Authorization": "Bearer y",
+        "X-Remote-User": "anna", "X-Remote-Group": "a",
+    }  # fmt: skip
+    headers = {**known, "Cookie": "a=b", "If-None-Match": '"x"'}
     answer = client(api).get("/pods?state=bound&show=a/b&name=", headers=headers)
     assert answer.status_code == 200
     path, query, passed_on = api.asked[0]
     assert (path, query) == ("/api/v1/pods", "state=bound")
-    assert passed_on == {b"host": b"testserver", b"authorization": b"Bearer x"}
+    wanted = {name.lower().encode(): value.encode() for name, value in known.items()}
+    assert passed_on == {b"host": b"testserver", **wanted}
     assert "WHERE state = &#39;bound&#39;" in answer.text
     assert "GET /api/v1/pods?state=bound<" in answer.text
 
