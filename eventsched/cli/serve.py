@@ -22,7 +22,22 @@ def add_to(commands: Any) -> None:
         "The log is not written to. It listens on this machine only, unless --bind-address says "
         "otherwise.",
     )
-    where = parser.add_argument_group("the port")
+    _add_port_options(parser.add_argument_group("the port"))
+    _add_client_options(parser.add_argument_group("the clients"))
+    parser.add_argument(
+        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
+        help="a file with plugins that the stream was written with; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--store-in", metavar="DATABASE",
+        help="where the results of what-ifs may be stored, each as a new stream: a database's URL, "
+        "or the folder of an embedded one (default: nowhere)",
+    )  # fmt: skip
+    add_database_options(parser, stream=False)
+    parser.set_defaults(run=run)
+
+
+def _add_port_options(where: argparse._ArgumentGroup) -> None:
     where.add_argument(
         "--bind-address", metavar="ADDRESS", default="127.0.0.1",
         help="where to listen (default: 127.0.0.1)",
@@ -40,7 +55,9 @@ def add_to(commands: Any) -> None:
         help="HTTP also on an address that other machines reach; the default there is HTTPS with a "
         "self-signed certificate",
     )  # fmt: skip
-    who = parser.add_argument_group("the clients")
+
+
+def _add_client_options(who: argparse._ArgumentGroup) -> None:
     who.add_argument(
         "--authorization", choices=("delegated", "request-headers"),
         help="clients see the namespaces in which they may list pods; delegated: they need a "
@@ -71,17 +88,6 @@ def add_to(commands: Any) -> None:
         "--no-tokens", action="store_true",
         help="serve clients without a token on an address that other machines reach",
     )  # fmt: skip
-    parser.add_argument(
-        "--plugin", type=Path, action="append", default=[], metavar="FILE.py",
-        help="a file with plugins that the stream was written with; may be repeated",
-    )  # fmt: skip
-    parser.add_argument(
-        "--store-in", metavar="DATABASE",
-        help="where the results of what-ifs may be stored, each as a new stream: a database's URL, "
-        "or the folder of an embedded one (default: nowhere)",
-    )  # fmt: skip
-    add_database_options(parser, stream=False)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -43,7 +43,7 @@ class _FollowedPod:
     decided: PodDecided | None = None
     given_up: records.PodUnreserved | None = None
 
-    def take(self, at: int, record: AnyRecord) -> None:
+    def follow(self, at: int, record: AnyRecord) -> None:
         take(self.standing, at, record)
         if isinstance(record, PodDecided):
             self.decided, self.given_up = record, None
@@ -98,7 +98,7 @@ def scanned_workload(log: StoredLog, stream: str, target: ExplainTarget) -> Work
             if _may_belong(owner, target):
                 pods[uid] = _FollowedPod(record.pod, owner)
         if uid in pods:
-            pods[uid].take(stored.at, record)
+            pods[uid].follow(stored.at, record)
         if isinstance(record, records.PodDeleted):
             pods.pop(uid, None)
             owners.pop(uid, None)
