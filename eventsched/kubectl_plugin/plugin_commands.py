@@ -14,18 +14,13 @@ from eventsched import __version__
 from eventsched.cli.main import CommandParser
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cluster.files import read_text
-from eventsched.cluster.kube.http.access import connect, namespace_in_use
+from eventsched.cluster.kube.http.access import namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, path
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.history.explain.workloads.workload import POD, parse_target
-from eventsched.kubectl_plugin.service_proxy import (
-    SERVICE_VARIABLE,
-    ServiceProxy,
-    find_service,
-    named_service,
-    own_token,
-    token_of_account,
-)
+from eventsched.kubectl_plugin.decision_log import add_log_options, print_log
+from eventsched.kubectl_plugin.scheduler_access import scheduler_access
+from eventsched.kubectl_plugin.service_proxy import SERVICE_VARIABLE
 from eventsched.process.exit_codes import BAD_INPUT, DIFFERS, ENVIRONMENT, STOPPED
 
 TEXT = "text/plain"
@@ -73,11 +68,15 @@ def parser() -> argparse.ArgumentParser:
     trial.add_argument("--count", metavar="N", help="N pods of the file's only template")
     trial.add_argument("--at", metavar="POS|TIME", help="on the state then, instead of now")
     trial.set_defaults(question=_try)
+    for answered in (explain, why_not, queue, trial):
+        answered.add_argument("--full", action="store_true", help="show everything")
+    log = _command(commands, "log", "list the newest decisions, and follow those that come", "wide")
+    add_log_options(log)
     return made
 
 
-def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
-    """A command with the options that all have."""
+def _command(commands: Any, name: str, text: str, *forms: str) -> argparse.ArgumentParser:
+    """A command with the options that all have. ``forms`` are further ones of its answer."""
     made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     made.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
     made.add_argument("--context", metavar="NAME", help="as kubectl's")
@@ -93,8 +92,7 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
         "made for it and sent, instead of your own",
     )  # fmt: skip
     made.add_argument("--stream", metavar="NAME", help="the stream, if the log has several")
-    made.add_argument("--full", action="store_true", help="show everything")
-    made.add_argument("-o", dest="output", choices=("text", "json"), default="text")
+    made.add_argument("-o", dest="output", choices=("text", *forms, "json"), default="text")
     return made
 
 
@@ -148,26 +146,17 @@ def _words(options: argparse.Namespace) -> dict[str, str]:
 # --- answers ----------------------------------------------------------------------------------
 
 
-async def _asked(options: argparse.Namespace) -> tuple[ApiQuestion, bytes]:
-    """A question with its answer. Raises InputError and UnavailableError."""
+async def _run(options: argparse.Namespace) -> int:
+    """Runs one command and returns its exit code. Raises InputError and UnavailableError."""
     namespace = options.namespace or namespace_in_use(options.kubeconfig, options.context)
+    if options.command == "log":
+        async with scheduler_access(options, namespace) as api:
+            return await print_log(api, options, namespace)
     question: ApiQuestion = options.question(options, namespace)
-    given = {"stream": options.stream, **question.params}
-    params = {name: value for name, value in given.items() if value is not None}
-    service = named_service(options.service, "--service") if options.service else None
-    agent = f"kubectl-eventsched/{__version__}"
-    api = await connect(options.kubeconfig, options.context, user_agent=agent, patience=0)
-    try:
-        service = service or await find_service(api, namespace)
-        if options.service_account:
-            token = await token_of_account(api, namespace, options.service_account)
-        else:
-            token = own_token(api)
-        proxy = ServiceProxy(api, service, token)
-        accept = TEXT if options.output == "text" and question.body is None else JSON
-        return question, await proxy.ask(question.path, params, accept, question.body)
-    finally:
-        await api.close()
+    accept = TEXT if options.output == "text" and question.body is None else JSON
+    async with scheduler_access(options, namespace) as api:
+        answer = await api.ask(question.path, question.params, accept, question.body)
+    return _printed(options, question, answer)
 
 
 def _printed(options: argparse.Namespace, question: ApiQuestion, answer: bytes) -> int:
@@ -190,8 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     prog = f"kubectl eventsched {options.command}"
     try:
-        question, answer = asyncio.run(_asked(options))
-        return _printed(options, question, answer)
+        return asyncio.run(_run(options))
     except InputError as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return BAD_INPUT

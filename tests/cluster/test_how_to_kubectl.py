@@ -1,6 +1,7 @@
 """docs/how-to/ask-with-kubectl.md: ``kubectl eventsched`` through a real API server's proxy, by
 users with different rights."""
 
+import json
 import shlex
 import socket
 import subprocess
@@ -172,9 +173,17 @@ def test_each_user_sees_what_the_own_rights_show(
         "image: b", "image: b, resources: {requests: {cpu: 999}}"))  # fmt: skip
     assert run("try", "-f", str(tmp_path / "huge.yaml"), *admin).code == 1
 
+    listed = run("log", name, "-o", "json", *dev)
+    assert (listed.code, listed.err) == (0, "")
+    decided = [json.loads(line) for line in listed.out.splitlines()]
+    assert decided == sorted(decided, key=lambda each: each["position"]) != []
+    assert {each["pod"] for each in decided} == {name}
+
     refused = run("why-not", name, NODE, *dev)
     assert (refused.code, "is about every namespace" in refused.err) == (2, True)
     refused = run("explain", name, "-n", "default", *guest)
+    assert (refused.code, "may not list pods in" in refused.err) == (2, True)
+    refused = run("log", "-n", "default", *guest)
     assert (refused.code, "may not list pods in" in refused.err) == (2, True)
     refused = run("explain", name, *stranger)
     assert (refused.code, f'resourceNames: ["{PROXIED}"]' in refused.err) == (2, True)
@@ -185,7 +194,7 @@ def test_the_commands_of_the_page_are_there() -> None:
     commands = [line for line in lines if line.startswith("kubectl eventsched ")]
     words = [shlex.split(line, comments=True)[2:] for line in commands if "--help" not in line]
     asked = [parser().parse_args(each).command for each in words]
-    assert asked == ["explain", "explain", "why-not", "queue", "try"]
+    assert asked == ["explain", "explain", "why-not", "queue", "try", "log"]
 
 
 def test_which_service_gets_a_token(plane: ControlPlane, namespace: str, url: str) -> None:
