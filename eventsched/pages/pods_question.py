@@ -19,6 +19,8 @@ _OWN = ("show", "stream")
 def question(request: PageRequest) -> PageQuestion:
     """The request for a page of pods."""
     query = {name: value for name, value in request.query.items() if name not in _OWN}
+    if query.get("ever") == "true":  # the newest attempts first is the only order
+        query.pop("sort", None)
     stream = request.query.get("stream")
     call = call_of("/pods", {"stream": stream}, **query)
     return PageQuestion(call, _sql(query), command("queue", stream=stream))

@@ -108,7 +108,7 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt to place a pod. ``plugin``, ``code`` and ``reason`` are the refusal of most nodes
+    """An attempt to place a pod. ``plugin``, ``code`` and ``reason`` are the dominant refusal
     if it failed."""
 
     position: int
@@ -220,7 +220,7 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True):
     attempt. ``state``: a queue (active, backoff, unschedulable, gated), waiting (at Permit or
     PreBind), binding, bound, unqueued (not this scheduler's to place), or gone. ``wait_seconds`` is
     how long it waits, or waited until it got a node the last time. ``plugin``, ``code`` and
-    ``reason``: the refusal of most nodes in the last attempt, if that failed."""
+    ``reason``: the dominant refusal of the last attempt, if that failed."""
 
     position: int
     namespace: str

@@ -14,6 +14,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.decision_vectors import VectorSource
+from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.questions.answer_shapes import Decision, DecisionDetail, Decisions, RefusedNodes
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import NotVisibleError, Visibility
@@ -21,8 +22,6 @@ from eventsched.questions.visibility import NotVisibleError, Visibility
 LOOKED_AT = 20_000
 """Decisions that one page looks at."""
 _FAILED = ("unschedulable", "error")
-_OF_NO_PLUGIN = 65_533
-"""Verdict numbers from here on are not from a plugin: they count last."""
 
 _COLUMNS = """
 d.seq, d.at, CAST(d.pod AS text) AS uid, d.attempt, d.profile, CAST(d.outcome AS text) AS outcome,
@@ -192,13 +191,16 @@ def decisions_of(stream: LoggedStream, rows: Sequence[Any]) -> list[Decision]:
 
 
 def dominant_refusals(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, int]:
-    """The number of the verdict on most nodes, by position of the decision: as view pods_now
-    chooses it."""
+    """The number of the verdict to name first, by position of the decision: see
+    dominant_refusal.py."""
     if not seqs:
         return {}
-    best: dict[int, tuple[bool, int, int]] = {}
-    for row in stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=list(seqs)):
-        rank = (row["number"] >= _OF_NO_PLUGIN, -row["nodes"], row["number"])
+    best: dict[int, tuple[int, int, int]] = {}
+    rows = stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=list(seqs))
+    meanings = stream.rows.refusals({row["number"] for row in rows})
+    for row in rows:
+        refusal = meanings[row["number"]]
+        rank = (refusal_rank(refusal.plugin, refusal.code), -row["nodes"], row["number"])
         best[row["seq"]] = min(rank, best.get(row["seq"], rank))
     return {seq: rank[2] for seq, rank in best.items()}
 

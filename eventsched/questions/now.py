@@ -6,6 +6,7 @@ from typing import Any
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.units import is_virtual
+from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.answer_shapes import (
     LogFacts,
     NodesFilled,
@@ -36,11 +37,21 @@ SELECT n.namespace, n.name FROM eventsched_log.pod_now n
 WHERE n.stream = :s AND n.state = :state AND n.waiting_since = :since{visible}
 ORDER BY n.seq LIMIT 1
 """
-_REASONS_OF = """
-SELECT n.verdict, n.plugin, CASE WHEN n.verdict IS NULL THEN n.message END AS message,
+# The verdict of most nodes is the dominant one, unless evictions cannot help there.
+_REASONS_OF = f"""
+SELECT coalesce(named.number, n.verdict) AS verdict, n.plugin,
+       CASE WHEN n.verdict IS NULL THEN n.message END AS message,
        count(*) AS pods, min(n.waiting_since) AS since, min(n.namespace || '/' || n.name) AS example
 FROM eventsched_log.pod_now n
-WHERE n.stream = :s AND n.state IN :states AND n.decided_seq IS NOT NULL{visible}
+LEFT JOIN eventsched_log.verdict most ON most.stream = n.stream AND most.number = n.verdict
+LEFT JOIN LATERAL (
+    SELECT r.number FROM eventsched_log.refusal r
+    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
+    WHERE n.verdict IS NOT NULL AND {rank_sql("most.plugin", "most.code")} > 0
+      AND r.stream = :s AND r.seq = n.decided_seq
+    ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number LIMIT 1
+) named ON true
+WHERE n.stream = :s AND n.state IN :states AND n.decided_seq IS NOT NULL{{visible}}
 GROUP BY 1, 2, 3 ORDER BY pods DESC, since LIMIT 200
 """
 _LOG = """

@@ -52,9 +52,9 @@ ORDER BY d.seq DESC LIMIT :limit
 
 
 class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pods. ``reason`` is a part of the reason of the last attempt's dominant refusal, in any
-    case; ``plugin`` is the one of that refusal. With ``ever`` also those that are gone, if they
-    were tried."""
+    """Which pods. ``plugin`` and ``reason``: the last attempt failed with such a refusal, on
+    however few nodes; ``reason`` is a part of its reason, in any case. With ``ever`` also those
+    that are gone, if they were tried."""
 
     namespace: str | None = None
     name: str | None = None
@@ -161,14 +161,22 @@ def _conditions(
     if wanted.plugin is None and wanted.reason is None:
         return text, values
     values["numbers"] = stream.rows.numbers(wanted.plugin, wanted.reason) or [-1]
-    others = ["n.verdict IS NULL"]
+    if wanted.ever:
+        failed, decided = "d.outcome IN ('unschedulable', 'error')", "d.seq"
+    else:
+        failed, decided = "n.verdict IS NOT NULL", "n.decided_seq"
+    refused = (
+        f"{failed} AND EXISTS (SELECT FROM eventsched_log.refusal r WHERE r.stream = :s"
+        f" AND r.seq = {decided} AND r.number IN :numbers)"
+    )
+    others = ["n.verdict IS NULL"]  # an attempt that failed without a verdict on a node
     if wanted.plugin is not None:
         others.append("n.plugin = :plugin")
         values["plugin"] = wanted.plugin
     if wanted.reason is not None:
         others.append("strpos(lower(n.message), lower(:reason)) > 0")
         values["reason"] = wanted.reason
-    return f"{text} AND (n.verdict IN :numbers OR {' AND '.join(others)})", values
+    return f"{text} AND ({refused} OR {' AND '.join(others)})", values
 
 
 def _pods_of(stream: LoggedStream, rows: Sequence[Any]) -> list[PodRow]:

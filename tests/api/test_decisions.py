@@ -9,6 +9,7 @@ import pytest
 
 from eventsched.domain.records import PodDecided
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.questions import decisions
 from tests.api.asking import Client
 from tests.postgres.histories import ODD, TIGHT
@@ -89,14 +90,19 @@ def test_filters(client: Client, logs: str, stream: str) -> None:
     ]
 
 
-def test_the_dominant_refusal_is_that_of_most_nodes(client: Client, logs: str) -> None:
+def test_the_dominant_refusal_is_of_the_lowest_rank_and_most_nodes(
+    client: Client, logs: str
+) -> None:
     refused = refusals(logs, TIGHT)
     failed = client.get(f"/decisions?stream={TIGHT}&outcome=unschedulable")["decisions"]
     assert failed
     for each in failed:
-        most = max(r["nodes"] for r in refused[each["position"]])
-        best = {r["reason"] for r in refused[each["position"]] if r["nodes"] == most}
-        assert each["reason"] in best
+        ranked = [
+            (refusal_rank(r["plugin"], r["code"]), -r["nodes"], r["reason"])
+            for r in refused[each["position"]]
+        ]
+        first = min(ranked)[:2]
+        assert each["reason"] in {reason for *rank, reason in ranked if tuple(rank) == first}
 
 
 def test_a_page_looks_at_a_bounded_number(

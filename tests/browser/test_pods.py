@@ -44,6 +44,25 @@ def test_filters_and_order_are_in_the_url(watched: Watched, url: str) -> None:
         expect(page.locator("thead th").first).to_have_attribute("aria-sort", "descending")
 
 
+def test_no_pods_match(watched: Watched, url: str) -> None:
+    """It says so, and a link removes the filters; gone ones, too, have no other order."""
+    with watched.page() as page:
+        page.goto(f"{url}/pods?stream={ODD}&namespace=nosuch&state=bound&ever=true&sort=waiting")
+        empty = page.locator("#pods .empty")
+        expect(empty).to_contain_text("No pods match namespace nosuch, state bound.")
+        expect(page.locator("#pods thead a")).to_have_count(0)
+        expect(page.get_by_text("there is no other order")).to_be_visible()
+        assert watched.accessibility(page) == []
+        empty.get_by_role("link", name="Remove the filters").click()
+        expect(page.locator(ROWS).first).to_be_visible()
+        assert page.url == f"{url}/pods?stream={ODD}"
+    with watched.page(script=False) as page:
+        page.goto(f"{url}/pods?stream={ODD}&namespace=nosuch")
+        expect(page.locator("#pods .empty")).to_contain_text("No pods match namespace nosuch.")
+        page.get_by_role("link", name="Also look for pods that are gone").click()
+        assert "ever=true" in page.url
+
+
 def test_the_story_is_beside_the_list(watched: Watched, url: str) -> None:
     with watched.page() as page:
         page.goto(f"{url}{EVER}")
@@ -101,7 +120,7 @@ def test_markup_in_pods_is_text(watched: Watched, url: str) -> None:
         expect(page.locator(ROWS).first).to_be_visible()
         assert f"{NAME}/pod1 {NAME}" in _names(page)
         expect(page.get_by_label("Owner")).to_have_value(MARKUP)
-        expect(page.locator("#panel .dominant")).to_contain_text("untolerated taint")
+        expect(page.locator("#panel .attempts")).to_contain_text("untolerated taint")
         assert page.locator("main img, main script, main b, main i").count() == 0
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
+from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.remedies import next_step, remedy
 from eventsched.history.explain.waits import waits_of_attempt
@@ -25,11 +26,10 @@ class Headline:
 
     ``since``: when the state began. ``waiting_since``: when a pod without a node was first queued.
     ``until``: the latest time at which the state ends by itself (a backoff, a wait or the flush).
-    ``plugin`` and ``reason``: the dominant refusal of the last attempt, which is that of most nodes
-    (``nodes`` of ``of``; both 0 if no node was refused), as in ``pods_now``. ``waits_for``: the
-    plugins whose waits delay the bind, or the scheduling gates. ``helps``: what would help, "" if
-    that is not known. ``next_step``: what to do about it, as an imperative phrase; "" if a pod
-    needs nothing.
+    ``plugin`` and ``reason``: the dominant refusal of the last attempt (dominant_refusal.py), on
+    ``nodes`` of ``of``; both 0 if no node was refused. ``waits_for``: the plugins whose waits delay
+    the bind, or the scheduling gates. ``helps``: what would help, "" if that is not known.
+    ``next_step``: what to do about it, as an imperative phrase; "" if a pod needs nothing.
     """
 
     state: str = UNQUEUED
@@ -173,8 +173,10 @@ def _add_refusal(pod: Headline, last: ExplainedAttempt | None, steps: Sequence[S
 
 
 def dominant(refusals: Sequence[NodeRefusals]) -> NodeRefusals | None:
-    """The refusal of the most nodes. Refusals without a plugin (PreFilter left the nodes out, or
-    the search ended before them) count only if there are no others. Among equals it is the first;
-    refusals are in order of their numbers."""
-    by_plugins = [refusal for refusal in refusals if refusal.plugin] or list(refusals)
-    return max(by_plugins, key=lambda refusal: refusal.nodes, default=None)
+    """The refusal to name first: of the lowest rank, then of the most nodes. Among equals it is the
+    first; refusals are in order of their numbers."""
+    return min(
+        refusals,
+        key=lambda each: (refusal_rank(each.plugin, each.code), -each.nodes),
+        default=None,
+    )

@@ -112,6 +112,12 @@ function spacer(rows) {
   return element("tr", { class: "spacer", "aria-hidden": "true" }, cell);
 }
 
+// Why there are no rows, with a link that removes the filters: as the server has put it.
+function emptyRow() {
+  const words = document.importNode(document.getElementById("nothing").content, true);
+  return element("tr", { class: "empty" }, element("td", { colspan: 8 }, words));
+}
+
 function draw() {
   const place = document.getElementById("window");
   if (!place || !list) return;
@@ -128,6 +134,7 @@ function draw() {
   }
   if (!list.isComplete && last >= list.count - AHEAD) missing.add(list.cursors.length - 1);
   if (list.count || !list.isComplete) body.replaceChildren(spacer(first), ...rows, spacer(list.count - last));
+  else body.replaceChildren(emptyRow());
   if (focused !== undefined) {
     [...body.querySelectorAll("a")].find((each) => each.dataset.show === focused)?.focus({ preventScroll: true });
   }
@@ -147,6 +154,7 @@ function draw() {
 function callOfUrl() {
   const query = new URL(location.href).searchParams;
   for (const name of ["show", "cursor", "limit"]) query.delete(name);
+  if (query.get("ever") === "true") query.delete("sort"); // the newest attempts first is the only order
   for (const [name, value] of [...query]) if (!value) query.delete(name);
   const text = query.toString();
   return `/pods${text ? `?${text}` : ""}`;

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import text
 
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.dominant_refusal import rank_sql
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.workload import (
     DEPLOYMENT,
@@ -59,11 +60,19 @@ FROM (
            state = 'unschedulable' AS unschedulable,
            CASE WHEN is_queued THEN 'queued' ELSE state END AS state,
            CASE WHEN is_queued THEN coalesce(waiting_since, since) ELSE since END AS began,
-           CASE WHEN is_queued THEN plugin END AS plugin,
-           CASE WHEN is_queued THEN code END AS code,
-           CASE WHEN is_queued THEN reason END AS reason
-    FROM eventsched.pods_now
+           CASE WHEN is_queued THEN coalesce(named.plugin, n.plugin) END AS plugin,
+           CASE WHEN is_queued THEN coalesce(named.code, n.code) END AS code,
+           CASE WHEN is_queued THEN coalesce(named.reason, n.reason) END AS reason
+    FROM eventsched.pods_now n
     CROSS JOIN LATERAL (SELECT state IN ('active', 'backoff', 'unschedulable') AS is_queued) q
+    LEFT JOIN LATERAL (  -- as explain names it; the view has the refusal of most nodes
+        SELECT v.plugin, v.code, array_to_string(v.reasons, ', ') AS reason
+        FROM eventsched_log.stream s
+        JOIN eventsched_log.refusal r ON r.stream = s.id AND r.seq = n.decided_seq
+        JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
+        WHERE s.name = n.stream AND is_queued AND n.code IS NOT NULL AND v.plugin <> ''
+        ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number LIMIT 1
+    ) named ON true
     WHERE {_ITS_PODS} AND state <> 'bound'
 ) p
 GROUP BY 1, 2, 3, 4, 5 ORDER BY pods DESC, since, reason
