@@ -14,11 +14,19 @@ class PageRequest(NamedTuple):
 
 class PageQuestion(NamedTuple):
     """A question to the log. ``call`` is a path and query below /api/v1; ``sql`` and ``cli`` answer
-    it elsewhere, "" if they cannot."""
+    it elsewhere, "" if they cannot. With a ``body`` it is a POST; ``file`` is the name of that
+    body in the command."""
 
     call: str
     sql: str = ""
     cli: str = ""
+    body: bytes | None = None
+    file: str = ""
+
+    @property
+    def method(self) -> str:
+        """The method of the request."""
+        return "GET" if self.body is None else "POST"
 
 
 def command(*words: str, stream: str | None = None) -> str:

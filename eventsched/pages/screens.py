@@ -1,10 +1,16 @@
 """The pages: one row per screen, in the order of the navigation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eventsched.pages import decision_question, now_question, pod_question, pods_question
+from eventsched.pages import (
+    decision_question,
+    now_question,
+    pod_question,
+    pods_question,
+    what_if_question,
+)
 from eventsched.pages.page_question import PageQuestion, PageRequest
 
 
@@ -12,7 +18,8 @@ from eventsched.pages.page_question import PageQuestion, PageRequest
 class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
-    ``further`` makes requests for what the page shows besides, by name, from its answer."""
+    ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
+    makes the one of a form from its fields and the answer."""
 
     name: str
     title: str
@@ -20,6 +27,12 @@ class Screen:
     question: Callable[[PageRequest], PageQuestion]
     in_navigation: bool = True
     further: Callable[[PageRequest, Any], dict[str, str]] | None = None
+    posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of its requests."""
+        return ["GET"] if self.posted is None else ["GET", "POST"]
 
 
 SCREENS = (
@@ -36,5 +49,9 @@ SCREENS = (
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,
         in_navigation=False, further=decision_question.further,
+    ),
+    Screen(
+        "what_if", "What-if", "/what-if", what_if_question.question,
+        posted=what_if_question.posted,
     ),
 )  # fmt: skip

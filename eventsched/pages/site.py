@@ -2,18 +2,19 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventsched.pages.api_call import ApiAnswer, ask, call_of
 from eventsched.pages.assets import Assets
+from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
 from eventsched.pages.page_question import PageQuestion, PageRequest
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
@@ -36,6 +37,21 @@ _PAGES = {"Cache-Control": "no-cache", "Vary": "Authorization"}
 _FOREVER = "public, max-age=31536000, immutable"
 _MOST_QUERY = 8_192
 """Bytes of a query at most."""
+_MOST_FORM = 1 << 20
+"""Bytes of a form at most."""
+
+
+class _Shown(NamedTuple):
+    """What a page is made from. ``outcome`` is the answer to what the form asks."""
+
+    screen: Screen
+    asked: PageRequest
+    question: PageQuestion
+    answer: ApiAnswer
+    streams: ApiAnswer
+    further: Mapping[str, ApiAnswer]
+    form: Mapping[str, str]
+    outcome: ApiAnswer | None = None
 
 
 class _Pages:
@@ -55,12 +71,29 @@ class _Pages:
             query = {name: value for name, value in request.query_params.items() if value}
             asked = PageRequest(request.path_params, query)
             question = screen.question(asked)
-            answer = await ask(self._api, question.call, request)
-            streams = await ask(self._api, "/streams", request)
+            answer = await ask(self._api, question, request)
+            streams = await ask(self._api, PageQuestion("/streams"), request)
             further = await self._further(request, screen, asked, answer)
-            return self._page(request, screen, asked, question, answer, streams, further)
+            shown = _Shown(screen, asked, question, answer, streams, further, {})
+            if request.method == "POST" and answer.status == HTTPStatus.OK:
+                return await self._posted(request, shown)
+            return self._page(request, shown)
 
         return page
+
+    async def _posted(self, request: Request, shown: _Shown) -> Response:
+        """The page with what its form asks, or events with progress and then that page."""
+        assert shown.screen.posted is not None
+        form = await form_of(request)
+        question = shown.screen.posted(shown.asked, form, shown.answer.document)
+
+        def rendered(outcome: ApiAnswer) -> Response:
+            filled = shown._replace(question=question, form=form, outcome=outcome)
+            return self._page(request, filled)
+
+        if EVENTS in request.headers.get("accept", ""):
+            return PageEvents(self._api, question, request, rendered)
+        return rendered(await ask(self._api, question, request))
 
     async def _further(
         self, request: Request, screen: Screen, asked: PageRequest, answer: ApiAnswer
@@ -69,24 +102,22 @@ class _Pages:
         if screen.further is None or answer.status != HTTPStatus.OK:
             return {}
         calls = screen.further(asked, answer.document)
-        return {name: await ask(self._api, call, request) for name, call in calls.items()}
+        return {
+            name: await ask(self._api, PageQuestion(call), request) for name, call in calls.items()
+        }
 
-    def _page(
-        self,
-        request: Request,
-        screen: Screen,
-        asked: PageRequest,
-        question: PageQuestion,
-        answer: ApiAnswer,
-        streams: ApiAnswer,
-        further: Mapping[str, ApiAnswer],
-    ) -> Response:
+    def _page(self, request: Request, shown: _Shown) -> Response:
+        screen, asked, answer, outcome = shown.screen, shown.asked, shown.answer, shown.outcome
+        streams, further = shown.streams, shown.further
         known = streams.document["streams"] if streams.status == HTTPStatus.OK else []
         fine = answer.status == HTTPStatus.OK
         template = self._templates.get_template(f"{screen.name}.html" if fine else "problem.html")
         html = template.render(
             **self._frame(request, screen, asked),
-            question=question,
+            question=shown.question,
+            form=shown.form,
+            outcome=outcome,
+            refusal=None if outcome is None else problem_of(outcome.status, outcome.document),
             answer=answer.document if fine else None,
             data=embedded(answer.body) if fine else "null",
             more=_Named({k: v.document for k, v in further.items() if v.status == HTTPStatus.OK}),
@@ -100,6 +131,8 @@ class _Pages:
         # A frame without data is not an error: the script asks for a token and loads the page.
         locked = answer.status == HTTPStatus.UNAUTHORIZED
         headers = dict(_PAGES) if not locked else {**_PAGES, "X-Needs-Token": "1"}
+        if outcome is not None:
+            return HTMLResponse(html, outcome.status, {**headers, "Cache-Control": "no-store"})
         return _response(request, html, HTTPStatus.OK if locked else answer.status, headers)
 
     def _frame(self, request: Request, screen: Screen | None, asked: PageRequest) -> dict[str, Any]:
@@ -152,10 +185,11 @@ class _Pages:
 def site(api: ASGIApp) -> ASGIApp:
     """The pages, with the API below /api."""
     pages = _Pages(api)
-    routes = [Route(each.path, pages.endpoint(each), methods=["GET"]) for each in SCREENS]
+    routes = [Route(each.path, pages.endpoint(each), methods=each.methods) for each in SCREENS]
     starlette = Starlette(
         routes=[*routes, Route("/assets/{version}/{name}", pages.asset, methods=["GET"])],
         exception_handlers={HTTPException: pages.missing},
+        max_body_size=_MOST_FORM,
     )
     starlette.router.redirect_slashes = False
     framed = with_headers(starlette, _HEADERS)

@@ -1,5 +1,5 @@
 // What every page has: colours, token, and the way to load another answer into the page.
-// Modules of single pages use: onAnswer, go, refresh, fetchApi, fetchPage, notice.
+// Modules of single pages use: onAnswer, go, refresh, fetchApi, fetchPage, post, showParts, notice.
 
 const TOKEN = "eventsched-token";
 const THEME = "eventsched-theme";
@@ -35,9 +35,10 @@ function headers() {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
-/** The JSON of a path below /api/v1. Throws an Error with the problem as its message. */
-export async function fetchApi(call, signal) {
-  const response = await fetch(`/api/v1${call}`, { headers: headers(), signal });
+/** The JSON of a path below /api/v1, by POST if there is a body. Throws an Error with the problem as its message. */
+export async function fetchApi(call, signal, body) {
+  const method = body === undefined ? "GET" : "POST";
+  const response = await fetch(`/api/v1${call}`, { method, headers: headers(), signal, body });
   const document = await response.json().catch(() => ({}));
   if (response.ok) return document;
   const words = [document.where, document.detail || response.statusText, document.remedy];
@@ -49,8 +50,40 @@ export async function fetchApi(call, signal) {
 /** The page at a URL as a Document, and the response. */
 export async function fetchPage(url, signal) {
   const response = await fetch(url, { headers: { ...headers(), Accept: "text/html" }, signal });
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  return { page, response };
+  return { page: pageOf(await response.text()), response };
+}
+
+function pageOf(html) {
+  return new DOMParser().parseFromString(html, "text/html");
+}
+
+/** Posts fields to this page. `listener` gets the progress; what comes back is the page as a Document. */
+export async function post(fields, signal, listener) {
+  const response = await fetch(location.href, {
+    method: "POST", body: new URLSearchParams(fields), signal,
+    headers: { ...headers(), Accept: "text/event-stream" },
+  });
+  if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return pageOf(await response.text());
+  let rest = "";
+  for await (const text of texts(response)) {
+    const blocks = (rest + text).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const [, kind, data] = /^event: (.*)\ndata: (.*)$/.exec(block) ?? [];
+      if (kind === "page") return pageOf(JSON.parse(data));
+      if (kind === "progress") listener(JSON.parse(data));
+    }
+  }
+  throw new Error("the answer has no end");
+}
+
+async function* texts(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield value;
+  }
 }
 
 // --- the answer in the page -------------------------------------------------------------------
@@ -101,6 +134,14 @@ function loadMissing(page) {
   }
 }
 
+/** Replaces the parts that differ by those of another page. */
+export function showParts(page) {
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
+    if (fresh) replacePart(part, fresh);
+  }
+}
+
 function show(page, isWhole) {
   if (isWhole) {
     loadMissing(page);
@@ -110,10 +151,7 @@ function show(page, isWhole) {
     document.body.dataset.live = page.body.dataset.live;
     prepare();
   } else {
-    for (const part of document.querySelectorAll("[data-part]")) {
-      const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
-      if (fresh) replacePart(part, fresh);
-    }
+    showParts(page);
   }
   document.getElementById("answer").textContent = page.getElementById("answer").textContent;
 }
@@ -239,7 +277,10 @@ addEventListener("popstate", () => {
   address = addressOf(location);
   if (!isSame) refresh({ isWhole: true });
 });
-document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) clearTimeout(timer);
+  else if (document.body.dataset.live === "true") refresh();
+});
 document.addEventListener("click", (event) => {
   // A menu closes at a click elsewhere.
   for (const menu of document.querySelectorAll("details.menu[open]")) {

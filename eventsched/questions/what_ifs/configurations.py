@@ -25,7 +25,8 @@ MOST_BYTES = 64 * 1024
 class ConfigurationInForce(msgspec.Struct, frozen=True, kw_only=True):
     """The ``configuration`` in force at the end of a stream, as text ("" for the default one), and
     the ``plugins`` that run. What would have been is asked about from position ``begin`` on, by
-    default from ``first`` on."""
+    default from ``first`` on. ``answers_what_ifs``: whether this server does; ``stores_results``:
+    whether it keeps their results as streams."""
 
     stream: str
     head: int
@@ -33,6 +34,8 @@ class ConfigurationInForce(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     configuration: str
     plugins: list[str]
+    answers_what_ifs: bool
+    stores_results: bool
 
 
 class ConfigurationProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +55,11 @@ class ConfigurationCheck(msgspec.Struct, frozen=True, kw_only=True):
     profiles: dict[str, dict[str, list[str]]]
 
 
-def configuration_in_force(stream: LoggedStream, sees: Visibility) -> ConfigurationInForce:
-    """What a stream decides by now. Raises InputError, also NotVisibleError."""
+def configuration_in_force(
+    stream: LoggedStream, sees: Visibility, *, answers_what_ifs: bool, stores_results: bool
+) -> ConfigurationInForce:
+    """What a stream decides by now, and what the server does with another configuration. Raises
+    InputError, also NotVisibleError."""
     sees.require_whole("configuration")
     head = stream.log.head.next
     if not head:
@@ -63,6 +69,7 @@ def configuration_in_force(stream: LoggedStream, sees: Visibility) -> Configurat
     return ConfigurationInForce(
         stream=stream.name, head=head, begin=begin, first=max(begin, head - RANGE),
         configuration=opening.configuration, plugins=sorted(opening.plugins),
+        answers_what_ifs=answers_what_ifs, stores_results=stores_results,
     )  # fmt: skip
 
 

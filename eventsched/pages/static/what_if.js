@@ -1,0 +1,114 @@
+// The page What-if: a configuration is checked as it is typed, and a run shows how far it is. Without
+// this module its forms load the page with the result.
+
+import { element } from "./elements.js";
+import { fetchApi, notice, post, showParts } from "./shell.js";
+
+const PAUSE = 400; // ms without a key before a configuration is checked
+const IN_URL = ["from", "until", "nodes"];
+
+let run = null;
+let check = null;
+let timer = 0;
+
+const place = (id) => document.getElementById(id);
+
+// --- the configuration as it is typed ---------------------------------------------------------
+
+function showCheck(isWrong, ...children) {
+  const shown = place("check");
+  shown.classList.toggle("wrong", isWrong);
+  shown.replaceChildren(...children);
+  shown.hidden = !children.length;
+  place("configuration").setAttribute("aria-invalid", String(isWrong));
+}
+
+const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, ...item)));
+
+function problem({ where, problem, remedy }) {
+  const remedies = remedy ? element("span", { class: "quiet" }, ` ${remedy}`) : null;
+  return [element("strong", {}, where.replace(/^configuration: /, "")), ` ${problem}`, remedies];
+}
+
+function profiles(answer) {
+  return Object.entries(answer.profiles).map(([name, points]) => {
+    const plugins = [...(points.filter ?? []), ...(points.score ?? [])].length;
+    const scores = (points.score ?? []).join(", ");
+    return [element("strong", {}, name), ` ${plugins} plugins filter and score; scores: `, element("code", {}, scores || "none")];
+  });
+}
+
+async function checkTyped() {
+  const text = place("configuration").value;
+  check?.abort();
+  const own = (check = new AbortController());
+  if (!text.trim()) return showCheck(false);
+  try {
+    const answer = await fetchApi("/configuration/check", own.signal, text);
+    const warnings = answer.warnings.map((each) => [each]);
+    if (answer.problems.length) showCheck(true, list([...answer.problems.map(problem), ...warnings]));
+    else showCheck(false, list([...profiles(answer), ...warnings]));
+  } catch (error) {
+    if (error.name !== "AbortError") showCheck(true, error.message);
+  }
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.id !== "configuration") return;
+  clearTimeout(timer);
+  timer = setTimeout(checkTyped, PAUSE);
+});
+
+// --- a run ------------------------------------------------------------------------------------
+
+function showProgress({ done, total }) {
+  const bar = place("run").querySelector("progress");
+  if (total) bar.value = done / total;
+  else bar.removeAttribute("value");
+  const count = (number) => number.toLocaleString("en").replaceAll(",", "\u202f");
+  place("run-text").textContent = total ? `${count(done)} of ${count(total)} records` : "Reading the state at the beginning";
+}
+
+function keepInUrl(fields) {
+  const url = new URL(location.href);
+  for (const name of IN_URL) {
+    if (fields.get(name)) url.searchParams.set(name, fields.get(name));
+    else url.searchParams.delete(name);
+  }
+  url.hash = "";
+  history.replaceState(null, "", url);
+}
+
+async function start(form) {
+  run?.abort();
+  const own = (run = new AbortController());
+  const fields = new FormData(form);
+  const isTrial = form.dataset.ask === "try";
+  if (!isTrial) keepInUrl(fields);
+  showProgress({ done: 0, total: 0 });
+  if (isTrial) place("run-text").textContent = "Trying";
+  notice("");
+  place("run").hidden = false;
+  place("run").scrollIntoView({ block: "nearest" });
+  try {
+    showParts(await post(fields, own.signal, showProgress));
+    place("outcome").focus({ preventScroll: true });
+    place("outcome").scrollIntoView();
+  } catch (error) {
+    if (error.name !== "AbortError") notice(`There is no result: ${error.message}`);
+  } finally {
+    if (run === own) place("run").hidden = true;
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form[data-ask]")) return;
+  event.preventDefault();
+  start(event.target);
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target.id !== "cancel") return;
+  run?.abort();
+  document.querySelector('form[data-ask="what-if"] button[type="submit"]')?.focus();
+});

@@ -1,0 +1,46 @@
+"""What the page What-if asks: the configuration in force, and then, by its two forms, what would
+have been with another one, or where pods would go."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from eventsched.pages.api_call import call_of
+from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
+
+TRY = "try"
+"""The value of the field ``ask`` of the form with pods."""
+_RANGE = ("from", "until", "nodes")
+_SIDES = """\
+SELECT stream, state, count(*) AS pods FROM eventsched.pods_now
+WHERE stream IN ({stream}, {stored}) GROUP BY stream, state ORDER BY state, stream;"""
+
+
+def question(request: PageRequest) -> PageQuestion:
+    """The request for the configuration in force."""
+    return PageQuestion(call_of("/configuration", stream=request.query.get("stream")))
+
+
+def posted(request: PageRequest, form: Mapping[str, str], answer: Any) -> PageQuestion:
+    """The request that a form makes. ``answer`` is the one to ``question``."""
+    if form.get("ask") == TRY:
+        return _trial(request, form)
+    stream, store = request.query.get("stream"), form.get("store", "")
+    values = {name: form.get(name, "") for name in _RANGE}
+    call = call_of("/what-if", {"stream": stream, **values, "store": store})
+    configuration = form.get("configuration", "")
+    file = "config.yaml" if configuration.strip() else ""
+    words = ["replay", "--what-if", *([file] if file else [])]
+    first = values["from"] or ("" if values["until"] else str(answer["first"]))
+    for option, value in (("from", first), ("until", values["until"]), ("nodes", values["nodes"])):
+        words += [f"--{option}={value}"] if value else []
+    sql = _SIDES.format(stream=literal(answer["stream"]), stored=literal(store)) if store else ""
+    words += [f"--store={store}"] if store else []
+    return PageQuestion(call, sql, command(*words, stream=stream), configuration.encode(), file)
+
+
+def _trial(request: PageRequest, form: Mapping[str, str]) -> PageQuestion:
+    stream, count = request.query.get("stream"), form.get("count", "")
+    words = ["try", "-f", "pods.yaml", *([f"--count={count}"] if count else [])]
+    call = call_of("/try", stream=stream, count=count)
+    body = form.get("pods", "").encode()
+    return PageQuestion(call, "", command(*words, stream=stream), body, "pods.yaml")
