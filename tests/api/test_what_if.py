@@ -95,6 +95,7 @@ def test_a_configuration_is_checked(client: Client) -> None:
     there = client.get(f"/configuration?stream={TIGHT}")
     assert (there["begin"], there["first"], there["configuration"]) == (0, 0, "")
     assert "NodeResourcesFit" in there["plugins"]
+    assert (there["answers_what_ifs"], there["stores_results"]) == (True, False)
 
 
 def test_a_result_is_a_stream(log: str) -> None:
@@ -103,6 +104,7 @@ def test_a_result_is_a_stream(log: str) -> None:
             application(Desk(there, FoldedStates(), store_in=log), OpenGate(local_only=True))
         )
         before = streams(log)
+        assert client.get(f"/configuration?stream={TIGHT}")["stores_results"]
         refused = client.ask(f"{ROOT}{PATH}&store=mine", "POST", b"")
         assert (refused.status, refused.json["remedy"]) == (400, "begin the name with what-if-")
         answer = client.post(f"{PATH}&store=what-if-most", MOST_ALLOCATED.encode())
@@ -227,9 +229,9 @@ def test_who_does_not_see_all_pods_learns_nothing(log: str) -> None:
 def test_beside_a_scheduler_there_are_none(log: str) -> None:
     with opened_streams(log, None) as there:
         desk = Desk(there, FoldedStates(), what_ifs=False)
-        answered = Client(application(desk, OpenGate(local_only=True))).ask(
-            f"{ROOT}{PATH}", "POST", b""
-        )
+        client = Client(application(desk, OpenGate(local_only=True)))
+        answered = client.ask(f"{ROOT}{PATH}", "POST", b"")
+        assert not client.get(f"/configuration?stream={TIGHT}")["answers_what_ifs"]
     assert (answered.status, answered.json["where"]) == (400, "what-if")
 
 

@@ -26,8 +26,8 @@ function showCheck(isWrong, ...children) {
 const list = (items) => element("ul", {}, ...items.map((item) => element("li", {}, ...item)));
 
 function problem({ where, problem, remedy }) {
-  const remedies = remedy ? element("span", { class: "quiet" }, ` ${remedy}`) : null;
-  return [element("strong", {}, where.replace(/^configuration: /, "")), ` ${problem}`, remedies];
+  const end = remedy ? element("span", { class: "quiet" }, `; ${remedy}`) : null;
+  return [element("strong", {}, `${where.replace(/^configuration: /, "")}:`), ` ${problem}`, end];
 }
 
 function profiles(answer) {

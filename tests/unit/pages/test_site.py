@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventsched.pages.assets import Assets
 from eventsched.pages.rendering import age, breakable
@@ -26,10 +26,12 @@ class GivenApi:
     def __init__(self, **answers: Any) -> None:
         self.answers = {"streams": STREAMS, "pods": PODS, **answers}
         self.asked: list[tuple[str, str, dict[bytes, bytes]]] = []
+        self.bodies: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         self.asked.append((scope["path"], scope["query_string"].decode(), headers))
+        self.bodies.append((await receive())["body"])
         answer = self.answers[scope["path"].rpartition("/")[2]]
         status = answer.get("status", 200)
         await send({"type": "http.response.start", "status": status, "headers": []})
@@ -47,10 +49,16 @@ class Page(NamedTuple):
 class Pages:
     """The pages over an API, without a server."""
 
-    def __init__(self, api: GivenApi) -> None:
+    def __init__(self, api: ASGIApp) -> None:
         self._app = site(api)
 
-    def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Page:
+    def get(
+        self,
+        path: str,
+        headers: dict[str, str] | None = None,
+        method: str = "GET",
+        body: bytes = b"",
+    ) -> Page:
         """The response to a request."""
         sent: list[Message] = []
         place, _, query = path.partition("?")
@@ -63,8 +71,14 @@ class Pages:
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
         }  # fmt: skip
 
+        has_body = False
+
         async def receive() -> Message:
-            return {"type": "http.request", "body": b"", "more_body": False}
+            nonlocal has_body
+            if has_body:
+                return {"type": "http.disconnect"}
+            has_body = True
+            return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Message) -> None:
             sent.append(message)
@@ -88,7 +102,7 @@ def test_a_page_is_made_from_the_answers_of_the_api() -> None:
         "Authorization": "Bearer x", "X-Eventsched-Authorization": "Bearer y",
         "X-Remote-User": "anna", "X-Remote-Group": "a",
     }  # fmt: skip
-    headers = {**known, "Cookie": "a=b", "If-None-Match": '"x"'}
+    headers = {**known, "Cookie": "a=b", "If-None-Match": '"x"', "Sec-Fetch-Site": "cross-site"}
     answer = client(api).get("/pods?state=bound&show=a/b&name=", headers=headers)
     assert answer.status_code == 200
     path, query, passed_on = api.asked[0]

@@ -1,0 +1,108 @@
+"""The page What-if: a configuration that is checked as it is typed, a run, new pods."""
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from eventsched.pages.rendering import age
+from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.postgres.histories import TIGHT
+from tests.unit.runtime.what_if.histories import MOST_ALLOCATED
+
+pytestmark = pytest.mark.process
+PATH = f"/what-if?stream={TIGHT}"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec: {containers: [{name: main}]}\n"
+
+
+def _typed(page: Page, text: str) -> None:
+    page.get_by_label("KubeSchedulerConfiguration").fill(text)
+
+
+@pytest.mark.parametrize(
+    ("size", "dark"), [(WIDE, False), (NARROW, True)], ids=["wide-light", "narrow-dark"]
+)
+def test_a_configuration_is_checked_and_run(
+    watched: Watched, url: str, size: tuple[int, int], dark: bool
+) -> None:
+    def is_accessible() -> None:
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}{PATH}")
+        check = page.locator("#check")
+        _typed(page, "kind: KubeSchedulerConfiguration\nprofile: 1\n")
+        expect(check).to_contain_text("apiVersion is missing")
+        expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "true")
+        is_accessible()
+        _typed(page, MOST_ALLOCATED)
+        expect(check).to_contain_text("NodeResourcesFit=1")
+        expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "false")
+        page.get_by_label("Until").fill("400")
+        page.get_by_label("Until").press("Enter")
+        outcome = page.locator("#outcome")
+        expect(outcome).to_be_focused()
+        expect(page.locator("#run")).to_be_hidden()
+        assert page.url == f"{url}{PATH}&until=400"
+        answer = page.request.post(
+            f"{url}/api/v1/what-if?stream={TIGHT}&until=400", data=MOST_ALLOCATED
+        ).json()
+        assert answer["moved"] > 1
+        expect(outcome).to_contain_text(f"{answer['moved']} pods would be on another node")
+        waited = age(answer["after"]["waited"]["p99"])
+        expect(outcome.get_by_role("row", name="Waiting time, p99")).to_contain_text(waited)
+        expect(outcome.locator("svg")).not_to_have_count(0)
+        page.get_by_text("The same answer elsewhere").click()
+        expect(page.get_by_text("POST /api/v1/what-if")).to_be_visible()
+        is_accessible()
+        moved = answer["differences"][0]
+        outcome.get_by_role("link", name=f"{moved['namespace']}/{moved['name']}").click()
+        expect(page.locator("#timeline-title")).to_be_visible()
+
+
+def test_a_run_is_cancelled(watched: Watched, url: str) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    watched.expected = "ERR_"
+    with watched.page() as page:
+        page.goto(f"{url}{PATH}")
+        page.route(lambda address: address.endswith(PATH), hold)
+        page.get_by_role("button", name="Decide again").press("Enter")
+        expect(page.locator("#run")).to_contain_text("Reading the state at the beginning")
+        assert watched.accessibility(page) == []
+        page.get_by_role("button", name="Cancel").press("Enter")
+        expect(page.locator("#run")).to_be_hidden()
+        expect(page.get_by_role("button", name="Decide again")).to_be_focused()
+        expect(page.locator("#outcome")).to_be_hidden()
+        assert len(held) == 1
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_new_pods_and_what_is_wrong(watched: Watched, url: str, script: bool) -> None:
+    watched.expected = "status of 400"
+    with watched.page(script=script) as page:
+        page.goto(f"{url}{PATH}")
+        page.get_by_label("Pods, Jobs, Deployments or StatefulSets").fill(POD)
+        page.get_by_label("Number of pods").fill("2")
+        page.get_by_role("button", name="Try").click()
+        outcome = page.locator("#outcome")
+        expect(outcome).to_contain_text("2 of 2 would be placed.")
+        if script:
+            assert watched.accessibility(page) == []
+        page.get_by_label("From position or time").fill("99999999")
+        page.get_by_role("button", name="Decide again").click()
+        expect(outcome).to_contain_text("not after the beginning")
+        expect(page.get_by_label("From position or time")).to_have_value("99999999")
+
+
+def test_without_a_script_the_page_has_the_result(watched: Watched, url: str) -> None:
+    with watched.page(script=False) as page:
+        page.goto(f"{url}{PATH}&until=400")
+        _typed(page, MOST_ALLOCATED)
+        page.get_by_role("button", name="Decide again").click()
+        expect(page.locator("#outcome")).to_contain_text("would be on another node")
+        expect(page.get_by_role("row", name="Preemptions")).to_be_visible()
+        expect(page.locator("#configuration")).to_have_value(MOST_ALLOCATED)
+        expect(page.get_by_label("Until")).to_have_value("400")

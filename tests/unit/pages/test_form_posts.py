@@ -1,0 +1,192 @@
+"""The page What-if over an API whose answers are given: its forms, and events with progress."""
+
+import json
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from tests.unit.pages.test_site import MARKUP, GivenApi, Page, Pages
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+EVENTS = {**FORM, "Accept": "text/event-stream"}
+CONFIGURATION = {
+    "stream": "live", "head": 90, "begin": 0, "first": 70, "configuration": MARKUP, "plugins": [],
+    "answers_what_ifs": True, "stores_results": False,
+}  # fmt: skip
+SIDE = {
+    "decisions": 5, "placed": 4, "pending": 1,
+    "waited": {"p50": 1.0, "p99": 2.0, "mean": 1.0, "max": 2.0}, "preemptions": 2, "evicted": 0,
+    "utilization": {MARKUP: {"mean": 0.5, "peak": 0.9}}, "fragmentation": {MARKUP: 0.25},
+    "spread": {}, "empty_nodes": [], "unused_nodes": [],
+    "samples": [{"seconds": 1.0, "requested": {MARKUP: 0.5}, "waiting": 3}],
+}  # fmt: skip
+LIFE = {"node": MARKUP, "waited": 1.0, "evicted": False}
+RESULT = {
+    "stream": "live", "rules": "configuration 0", "loop": "closed", "first": 70, "end": 90,
+    "moved": 1, "differing": 2, "before": SIDE, "after": {**SIDE, "pending": 0, "placed": 5},
+    "differences": [{
+        "namespace": "a", "name": f"b{MARKUP}", "priority": 0, "before": LIFE,
+        "after": {"node": "", "waited": None, "evicted": True},
+        "reason": {"plugin": "Fit", "text": MARKUP, "position": 71},
+    }],
+    "warnings": [MARKUP], "stored": None,
+}  # fmt: skip
+TRIAL = {
+    "stream": "live", "position": 90, "placed": 1, "pending": 1, "warnings": [], "pods": [
+        {"namespace": "a", "name": MARKUP, "node": "n", "evicts": [MARKUP], "message": "",
+         "score": 7, "runner_up": MARKUP, "runner_up_score": 6, "feasible": 2, "evaluated": 3,
+         "ties": 1},
+        {"namespace": "a", "name": "c", "node": "", "evicts": [], "message": MARKUP},
+    ],
+    "nodes_to_add": [{"like": MARKUP, "number": 1, "there_are": 2, "allocatable": {}}],
+    "no_node_helps": [f"a/{MARKUP}"],
+}  # fmt: skip
+WRONG = {
+    "title": "Bad Request", "status": 400, "detail": "is 3", "where": "from", "remedy": "say 4",
+}  # fmt: skip
+
+
+def _api(**answers: Any) -> GivenApi:
+    return GivenApi(**{"configuration": CONFIGURATION, "what-if": RESULT, "try": TRIAL, **answers})
+
+
+def _post(api: GivenApi, headers: dict[str, str] = FORM, **fields: str) -> Page:
+    return Pages(api).get("/what-if?stream=live", headers, "POST", urlencode(fields).encode())
+
+
+def test_another_configuration() -> None:
+    api = _api()
+    headers = {**FORM, "Sec-Fetch-Site": "same-origin"}
+    page = _post(api, headers, ask="what-if", configuration="a: 1\r\n", nodes="+2xn", until="")
+    path, query, passed_on = api.asked[-1]
+    assert (path, query) == ("/api/v1/what-if", "stream=live&nodes=%2B2xn")
+    assert api.bodies[-1] == b"a: 1\n"
+    assert passed_on[b"sec-fetch-site"] == b"same-origin"
+    assert (page.status_code, page.headers["cache-control"]) == (200, "no-store")
+    assert "1 pod would be on another node; 1 differs otherwise." in page.text
+    assert "<textarea" in page.text
+    assert "a: 1\n</textarea>" in page.text
+    assert "/pods/a/b%3C%2Fscript" in page.text
+    assert "/decisions/71?stream=live" in page.text
+    assert "POST /api/v1/what-if?stream=live&amp;nodes=%2B2xn" in page.text
+    assert (
+        "eventsched replay --what-if config.yaml --from=70 --nodes=+2xn --stream live" in page.text
+    )
+    assert "alert(1)" in page.text
+    assert "<script>alert" not in page.text
+
+
+def test_an_emptied_configuration_stays_empty() -> None:
+    api = _api()
+    page = _post(api, ask="what-if", configuration="", nodes="-n")
+    assert api.bodies[-1] == b""
+    assert "replay --what-if --from=70 --nodes=-n" in page.text
+    assert 'describedby="configuration-note check">\n</textarea>' in page.text
+
+
+def test_new_pods() -> None:
+    api = _api()
+    page = _post(api, ask="try", pods="kind: Pod\r\n", count="2")
+    assert api.asked[-1][:2] == ("/api/v1/try", "stream=live&count=2")
+    assert api.bodies[-1] == b"kind: Pod\n"
+    assert "1 of 2 would be placed." in page.text
+    assert "eventsched try -f pods.yaml --count=2 --stream live" in page.text
+    assert "<script>alert" not in page.text
+
+
+def test_a_problem_is_on_the_page() -> None:
+    page = _post(_api(**{"what-if": WRONG}), ask="what-if", **{"from": "3"})
+    assert page.status_code == 400
+    assert "<strong>from:</strong> is 3" in page.text
+    assert 'name="from" value="3"' in page.text
+
+
+def test_results_are_kept_only_where_the_server_keeps_them() -> None:
+    assert 'name="store"' not in Pages(_api()).get("/what-if").text
+    keeps = {**CONFIGURATION, "stores_results": True}
+    assert 'name="store"' in Pages(_api(configuration=keeps)).get("/what-if").text
+    stored = {"stream": "what-if-a", "records": 90, "origin": "x"}
+    answers = {"configuration": keeps, "what-if": {**RESULT, "stored": stored}}
+    page = _post(_api(**answers), ask="what-if", configuration="", store="what-if-a")
+    assert "/pods?stream=what-if-a&amp;ever=true" in page.text
+    assert "WHERE stream IN (&#39;live&#39;, &#39;what-if-a&#39;)" in page.text
+
+
+def test_beside_a_scheduler_there_is_no_form_for_it() -> None:
+    beside = {**CONFIGURATION, "answers_what_ifs": False}
+    text = Pages(_api(configuration=beside)).get("/what-if").text
+    assert 'data-ask="what-if"' not in text
+    assert 'data-ask="try"' in text
+
+
+def test_who_may_not_see_the_configuration_asks_nothing() -> None:
+    refused = {"title": "Forbidden", "status": 403, "detail": "no"}
+    api = _api(configuration=refused)
+    assert _post(api, ask="what-if").status_code == 403
+    assert "/api/v1/what-if" not in [path for path, _, _ in api.asked]
+
+
+@pytest.mark.parametrize(("headers", "body", "status"), [
+    ({"Content-Type": "text/plain"}, b"ask=try", 415),
+    (FORM, b"ask=%ff", 400), (FORM, "ask=ä".encode(), 400), (FORM, b"&a=1" * 33, 400),
+    (FORM, b"x" * ((1 << 20) + 1), 413),
+])  # fmt: skip
+def test_other_bodies_are_refused(headers: dict[str, str], body: bytes, status: int) -> None:
+    api = _api()
+    assert Pages(api).get("/what-if", headers, "POST", body).status_code == status
+    assert {path for path, _, _ in api.asked} <= {"/api/v1/configuration", "/api/v1/streams"}
+
+
+class EventfulApi(GivenApi):
+    """An API whose what-ifs come as events, in pieces."""
+
+    def __init__(self, kind: str, last: dict[str, Any]) -> None:
+        super().__init__(configuration=CONFIGURATION)
+        self.pieces = [
+            b'event: progress\ndata: {"done":0,"total":0}\n\nevent: prog',
+            b'ress\ndata: {"done":1,"total":2}\n\n',
+            f"event: {kind}\ndata: {json.dumps(last)}\n\n".encode(),
+        ]
+        self.left = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not scope["path"].endswith("what-if"):
+            await super().__call__(scope, receive, send)
+            return
+        assert (b"accept", b"text/event-stream") in scope["headers"]
+        await receive()
+        kind = (b"content-type", b"text/event-stream; charset=utf-8")
+        await send({"type": "http.response.start", "status": 200, "headers": [kind]})
+        for piece in self.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        message: Message = await receive()
+        self.left = message["type"] == "http.disconnect"
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@pytest.mark.parametrize(("kind", "last", "words"), [
+    ("result", RESULT, "1 pod would be on another node"), ("problem", WRONG, "is 3"),
+])  # fmt: skip
+def test_progress_comes_before_the_page(kind: str, last: dict[str, Any], words: str) -> None:
+    api = EventfulApi(kind, last)
+    answer = _post(api, EVENTS, ask="what-if", configuration="")
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert "content-security-policy" in answer.headers
+    *progress, page, rest = answer.text.split("\n\n")
+    numbers = ((0, 0), (1, 2))
+    assert progress == [
+        f'event: progress\ndata: {{"done":{done},"total":{total}}}' for done, total in numbers
+    ]
+    assert page.startswith("event: page\ndata: ")
+    assert words in json.loads(page.partition("data: ")[2])
+    assert rest == ""
+    assert api.left  # the API learns that the client leaves
+
+
+def test_an_answer_without_events_is_a_page() -> None:
+    busy = {"title": "Service Unavailable", "status": 503, "detail": "too many"}
+    answer = _post(_api(**{"what-if": busy}), EVENTS, ask="what-if", configuration="")
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert "too many" in answer.text
