@@ -97,10 +97,10 @@ def test_new_pods() -> None:
 
 
 def test_a_problem_is_on_the_page() -> None:
-    page = _post(_api(**{"what-if": WRONG}), ask="what-if", **{"from": "3"})
+    page = _post(_api(**{"what-if": WRONG}), ask="what-if", until="3")
     assert page.status_code == 400
     assert "<strong>from:</strong> is 3" in page.text
-    assert 'name="from" value="3"' in page.text
+    assert 'name="until" value="3"' in page.text
 
 
 def test_results_are_kept_only_where_the_server_keeps_them() -> None:
