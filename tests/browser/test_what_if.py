@@ -59,7 +59,8 @@ def test_a_configuration_is_checked_and_run(
         expect(page.locator("#timeline-title")).to_be_visible()
 
 
-def test_a_run_is_cancelled(watched: Watched, url: str) -> None:
+def test_a_run_without_a_result(watched: Watched, url: str) -> None:
+    """One that is cancelled, and one whose client has lost its rights meanwhile."""
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -77,6 +78,15 @@ def test_a_run_is_cancelled(watched: Watched, url: str) -> None:
         expect(page.get_by_role("button", name="Decide again")).to_be_focused()
         expect(page.locator("#outcome")).to_be_hidden()
         assert len(held) == 1
+        page.unroute_all()
+        lost = '<section data-problem="403"><p>is not yours</p></section>'
+        page.route(
+            lambda address: address.endswith(PATH),
+            lambda route: route.fulfill(body=lost, content_type="text/html"),
+        )
+        page.get_by_role("button", name="Decide again").press("Enter")
+        expect(page.get_by_text("There is no result: is not yours")).to_be_visible()
+        expect(page.locator("#run")).to_be_hidden()
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])

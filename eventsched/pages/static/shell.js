@@ -57,10 +57,10 @@ function pageOf(html) {
   return new DOMParser().parseFromString(html, "text/html");
 }
 
-/** Posts fields to this page. `listener` gets the progress; what comes back is the page as a Document. */
-export async function post(fields, signal, listener) {
-  const response = await fetch(location.href, {
-    method: "POST", body: new URLSearchParams(fields), signal,
+/** Posts a form. `listener` gets the progress; what comes back is the page as a Document. */
+export async function post(form, signal, listener) {
+  const response = await fetch(form.action, {
+    method: "POST", body: new URLSearchParams(new FormData(form)), signal,
     headers: { ...headers(), Accept: "text/event-stream" },
   });
   if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return pageOf(await response.text());

@@ -69,12 +69,10 @@ function showProgress({ done, total }) {
   place("run-text").textContent = total ? `${count(done)} of ${count(total)} records` : "Reading the state at the beginning";
 }
 
-function keepInUrl(fields) {
-  const url = new URL(location.href);
-  for (const name of IN_URL) {
-    if (fields.get(name)) url.searchParams.set(name, fields.get(name));
-    else url.searchParams.delete(name);
-  }
+// Also the stream: there may be several once a result was kept.
+function keepInUrl(form) {
+  const url = new URL(form.action);
+  for (const name of IN_URL) if (form.elements[name].value) url.searchParams.set(name, form.elements[name].value);
   url.hash = "";
   history.replaceState(null, "", url);
 }
@@ -82,22 +80,29 @@ function keepInUrl(fields) {
 async function start(form) {
   run?.abort();
   const own = (run = new AbortController());
-  const fields = new FormData(form);
   const isTrial = form.dataset.ask === "try";
-  if (!isTrial) keepInUrl(fields);
+  if (!isTrial) keepInUrl(form);
   showProgress({ done: 0, total: 0 });
   if (isTrial) place("run-text").textContent = "Trying";
   notice("");
   place("run").hidden = false;
   place("run").scrollIntoView({ block: "nearest" });
+  place("outcome").setAttribute("aria-busy", "true");
   try {
-    showParts(await post(fields, own.signal, showProgress));
+    const page = await post(form, own.signal, showProgress);
+    // Without the form it is about the page: the log has gone, or the right to see it.
+    if (!page.getElementById("outcome")) throw new Error(page.querySelector("[data-problem] p")?.textContent);
+    getSelection().removeAllRanges(); // a part with selected text is not replaced
+    showParts(page);
     place("outcome").focus({ preventScroll: true });
     place("outcome").scrollIntoView();
   } catch (error) {
     if (error.name !== "AbortError") notice(`There is no result: ${error.message}`);
   } finally {
-    if (run === own) place("run").hidden = true;
+    if (run === own) {
+      place("run").hidden = true;
+      place("outcome").removeAttribute("aria-busy");
+    }
   }
 }
 
