@@ -1,9 +1,12 @@
 """The page What-if: a configuration that is checked as it is typed, a run, new pods."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from eventsched.pages.rendering import age
+from tests.api.test_serve import serving
 from tests.browser.conftest import NARROW, WIDE, Watched
 from tests.postgres.histories import TIGHT
 from tests.unit.runtime.what_if.histories import MOST_ALLOCATED
@@ -116,3 +119,20 @@ def test_without_a_script_the_page_has_the_result(watched: Watched, url: str) ->
         expect(page.get_by_role("row", name="Preemptions")).to_be_visible()
         expect(page.locator("#configuration")).to_have_value(MOST_ALLOCATED)
         expect(page.get_by_label("Until")).to_have_value("400")
+
+
+def test_forms_are_sent_with_the_token(watched: Watched, logs: str, tmp_path: Path) -> None:
+    token = "a-token-that-is-long-enough"
+    (tmp_path / "tokens").write_text(f"tokens: [{{name: a, token: {token}}}]")
+    with (
+        serving("--database", logs, "--tokens", str(tmp_path / "tokens")) as address,
+        watched.page() as page,
+    ):
+        page.goto(f"{address.removesuffix('/api/v1')}{PATH}")
+        page.get_by_label("Token", exact=True).fill(token)
+        page.get_by_role("button", name="Use it").click()
+        page.get_by_label("Pods, Jobs, Deployments or StatefulSets").fill(POD)
+        page.get_by_role("button", name="Try").click()
+        expect(page.locator("#outcome")).to_contain_text("1 of 1 would be placed.")
+        _typed(page, "kind: a")
+        expect(page.locator("#check")).to_contain_text("is not supported")
