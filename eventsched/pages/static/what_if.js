@@ -85,6 +85,7 @@ async function start(form) {
   showProgress({ done: 0, total: 0 });
   if (isTrial) place("run-text").textContent = "Trying";
   notice("");
+  place("run-state").textContent = "The run has begun.";
   place("run").hidden = false;
   place("run").scrollIntoView({ block: "nearest" });
   place("outcome").setAttribute("aria-busy", "true");
@@ -101,6 +102,7 @@ async function start(form) {
   } finally {
     if (run === own) {
       place("run").hidden = true;
+      place("run-state").textContent = "";
       place("outcome").removeAttribute("aria-busy");
     }
   }
