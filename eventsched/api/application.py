@@ -165,7 +165,8 @@ class _Api:
             return bytes(self._failure(error, request).body)
 
         if _wanted_type(request, EVENTS_TYPE) == EVENTS_TYPE:
-            return EventStream(what_if_events(run, failure), self._listeners)
+            events = what_if_events(run, failure, lambda: self.watch.has_ended)
+            return EventStream(events, self._listeners)
         document = await _while_connected(run(lambda done, total: None), request)
         return Response(
             msgspec.json.encode(document), headers=_UNKEPT, media_type="application/json"

@@ -204,6 +204,20 @@ def test_a_process_ends_with_its_client(stuck: Application, accept: str) -> None
     asyncio.run(visits())
 
 
+def test_events_of_a_run_end_with_the_server(stuck: Application) -> None:
+    async def stopped() -> None:
+        client = Client(stuck)
+        path, accept = f"{ROOT}{PATH}", "text/event-stream"
+        run = asyncio.ensure_future(client.ask_async(path, "POST", accept=accept))
+        await _until(1)
+        stuck.end()
+        answer = await run
+        assert (answer.status, b"event: result" in answer.body) == (200, False)
+        await _until(0)
+
+    asyncio.run(asyncio.wait_for(stopped(), 60))
+
+
 def test_what_takes_too_long_is_given_up(log: str, tmp_path: Path) -> None:
     plugin = tmp_path / "stuck.py"
     plugin.write_text(STUCK)

@@ -21,9 +21,12 @@ class WhatIfProgress(msgspec.Struct, frozen=True):
 
 
 async def what_if_events(
-    run: Callable[[Progress], Awaitable[dict[str, Any]]], failure: Callable[[Exception], bytes]
+    run: Callable[[Progress], Awaitable[dict[str, Any]]],
+    failure: Callable[[Exception], bytes],
+    stops: Callable[[], bool],
 ) -> AsyncIterator[bytes]:
-    """The events of ``run``, which ends with them. ``failure`` is the JSON of an error."""
+    """The events of ``run``, which ends with them. ``failure`` is the JSON of an error. They end
+    without a result once the server ``stops``: a run would keep it from that."""
     at = WhatIfProgress(0, 0)
 
     def progress(done: int, total: int) -> None:
@@ -36,6 +39,8 @@ async def what_if_events(
         while not task.done():
             yield _event(b"progress", msgspec.json.encode(at))
             await asyncio.wait((task,), timeout=_EVERY)
+            if stops():
+                return
         yield _event(b"result", msgspec.json.encode(task.result()))
     except Exception as error:  # noqa: BLE001 - the response has begun
         yield _event(b"problem", failure(error))

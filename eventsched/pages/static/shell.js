@@ -74,7 +74,7 @@ export async function post(form, signal, listener) {
       if (kind === "progress") listener(JSON.parse(data));
     }
   }
-  throw new Error("the answer has no end");
+  throw new Error("the server ended the answer early; ask again");
 }
 
 async function* texts(response) {
