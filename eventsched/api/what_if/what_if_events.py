@@ -46,6 +46,7 @@ async def what_if_events(
         yield _event(b"problem", failure(error))
     finally:
         task.cancel()
+        await asyncio.wait((task,))  # its process ends before the event loop does
 
 
 def _seen(task: asyncio.Future[Any]) -> None:
