@@ -200,6 +200,9 @@ def test_a_process_ends_with_its_client(stuck: Application, accept: str) -> None
         async with asyncio.timeout(60):  # the places are free again
             while (await client.ask_async(f"{ROOT}{PATH}&store=a", "POST")).status == 503:
                 await asyncio.sleep(0.05)
+        # The event loop must not end before it has seen the end of both processes.
+        if ending := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(ending, timeout=60)
 
     asyncio.run(visits())
 
