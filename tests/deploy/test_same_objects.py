@@ -7,13 +7,14 @@ has to differ.
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from .chart import CHART, of_overlay, templated
-from .rendering import NAMESPACES, Object, rendered
+from .chart import CHART, made_of, of_overlay, templated
+from .rendering import NAMESPACES, Object, rendered, with_components
 
 pytestmark = pytest.mark.process
 
@@ -100,6 +101,20 @@ def test_the_chart_gives_the_objects_of_the_overlay(overlay: str) -> None:
     """Except for what is listed."""
     found = differences(rendered(overlay), of_overlay(overlay, NAMESPACES[overlay]))
     assert set(found) == DIFFERENCES[overlay].keys()
+
+
+def test_the_component_that_archives_is_what_the_chart_has(tmp_path: Path) -> None:
+    """Except for the image, which `images` replaces by its name."""
+    names = {"CronJob eventsched-archive", "NetworkPolicy eventsched-archive"}
+    archive = {"enabled": True, "existingClaim": "log-archive"}
+    ours = by_name(with_components("replicas", ["archive"], tmp_path))
+    values = f"--values={CHART / 'overlays/replicas.yaml'}"
+    given = {"archive": archive}
+    theirs = by_name(made_of(CHART, "eventsched", given, values, namespace="eventsched"))
+    assert names == ours.keys() - by_name(rendered("replicas")).keys() == names & theirs.keys()
+    found = {path for name in names for path, _ in ours[name].items() ^ theirs[name].items()}
+    pod = "spec.jobTemplate.spec.template.spec"
+    assert found == {f"{pod}.containers[archive].image"}
 
 
 def test_every_overlay_has_values() -> None:
