@@ -124,6 +124,10 @@ def _prune(database: PartitionedDatabase, values: Any) -> Rows:
     return [(database.prune(_microseconds(values[1]), needs_archive=values[2]),)]
 
 
+def _thin(database: PartitionedDatabase, values: Any) -> Rows:
+    return [(database.thin(_microseconds(values[1])),)]
+
+
 def _note(database: PartitionedDatabase, values: Any) -> Rows:
     _, day, first, end, digests = values
     database.note_archived(Archived(first, end, day, digests.obj))
@@ -138,6 +142,7 @@ def _unarchived(database: PartitionedDatabase, _: Any) -> Rows:
 
 _QUERIES: dict[str, Callable[[PartitionedDatabase, Any], Rows]] = {
     "SELECT eventsched_log.make_partitions(%s)": lambda d, _: [(d.make_partitions(),)],
+    "SELECT eventsched_log.thin(%s, %s)": _thin,
     "SELECT eventsched_log.keep_checkpoint(%s, %s)": lambda d, v: [(d.keep_checkpoint(v[1]),)],
     housekeeping._UNARCHIVED: _unarchived,
     sealing._FULL: _full,

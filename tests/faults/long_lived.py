@@ -1,5 +1,5 @@
-"""A world whose log lives long: it is partitioned, sealed, archived and dropped. Its database is
-slow or full for a while, and clocks are set while processes run.
+"""A world whose log lives long: it is partitioned, sealed, archived, thinned and dropped. Its
+database is slow or full for a while, and clocks are set while processes run.
 
 The product's housekeeping, sealing, archiver and standbys run as they are (tasks.py,
 log_queries.py, archiving.py). Any of them may be interrupted at any of its queries, by anything
@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from eventsched.cluster.messages import Unknown
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.domain.records import Stimulus
+from eventsched.domain.records import Stimulus, verdicts
 from eventsched.domain.units import SECOND
 from eventsched.eventlog.archive import archiver
 from eventsched.eventlog.archive.archive_notes import note_archived
@@ -44,7 +44,7 @@ from . import cluster
 from .archiving import FOLDER, ArchiveFolder, MemoryDayWriter
 from .invariants import ViolationError, ensure
 from .log_queries import Connection, MemoryReader, MemoryTail
-from .partitioned_database import NoRoomError, PartitionedDatabase
+from .partitioned_database import PARTITION_RECORDS, NoRoomError, PartitionedDatabase
 from .processes import Flight, Process
 from .reloads import ReloadedWorld
 from .retention import RetentionAuditor
@@ -52,8 +52,8 @@ from .tasks import Call, Sleep, Task, YieldingWorker, finished, without_event_lo
 
 ADDRESS = "postgresql:///log"
 LIMITS = Limits(records=24, size=12_000, touches=3, reports=3, snapshot_every=30)
-RECORDS_AGE = 1.5
-"""Seconds for which records are kept."""
+VECTORS_AGE, RECORDS_AGE = 0.5, 1.5
+"""Seconds for which vectors and records are kept."""
 HOUSE_AFTER, HOUSE_EVERY = 0.02, 0.3
 """Seconds before the housekeeping of a term, and between two looks."""
 DAY_LENGTH = SECOND // 2
@@ -125,7 +125,7 @@ class LongLivedWorld(ReloadedWorld):
         super().__init__(seed, lossy=lossy, make_leader=long_lived_leader, database=mutant.database)
         self.mutant = mutant
         needs_archive = seed % 2 == 0
-        self.retention = Retention(records_age=RECORDS_AGE, needs_archive=needs_archive)
+        self.retention = Retention(VECTORS_AGE, RECORDS_AGE, needs_archive)
         self.folder = ArchiveFolder(self._at_archive_step, self.now - 4000 * SECOND, DAY_LENGTH)
         self.auditor.watch(self.folder, needs_archive=needs_archive)
         self.standbys: list[Follower] = []
@@ -147,6 +147,7 @@ class LongLivedWorld(ReloadedWorld):
         with self.in_place():
             super().run(steps)
         self.counts["dropped partitions"] += len(self.database.tables.pruned)
+        self.counts["thinned partitions"] += self.auditor.thinned_count
         return self
 
     def in_place(self) -> ExitStack:
@@ -158,6 +159,7 @@ class LongLivedWorld(ReloadedWorld):
             (housekeeping, "for_login", nullcontext),
             (log_housekeeping, "_AFTER", HOUSE_AFTER),
             (log_housekeeping, "_EVERY", HOUSE_EVERY),
+            (verdicts, "DELTA_BLOCK", PARTITION_RECORDS),
             *self.mutant.patches,
         ):
             stack.enter_context(patch.object(module, name, value))
@@ -482,5 +484,6 @@ class LongLivedWorld(ReloadedWorld):
             if idle >= 4 and self._is_done(process):
                 before_time = self._clock(process) - round((RECORDS_AGE + 2) * SECOND)
                 ensure(self.database.prunable(before_time) is None, "an old partition stays")
+                ensure(not self.database.thinnable(before_time), "old vectors stay")
                 return
         raise ViolationError(f"housekeeping goes on after {SETTLING_STEPS} steps")

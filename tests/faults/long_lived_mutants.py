@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 
 from eventsched.domain.errors import UnavailableError
-from eventsched.domain.records import StreamStarted
+from eventsched.domain.records import StreamStarted, verdicts
 from eventsched.eventlog.archive.archive_manifest import CONTENTS
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredSnapshot
@@ -99,6 +99,7 @@ LONG_LIVED_MUTANTS = {
     "dropsunsealed": LongLivedMutant(PrunesUnsealed),
     "keepsnocheckpoint": LongLivedMutant(KeepsNoCheckpoint),
     "noborder": LongLivedMutant(NoBorder),
+    "buildsacross": LongLivedMutant(patches=((verdicts, "DELTA_BLOCK", 10**9),)),
     "batchesfirst": LongLivedMutant(day_writer=BatchesFirst),
     "sealsunarchived": LongLivedMutant(
         patches=((log_housekeeping, "next_seal", _seal_unarchived),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from eventsched.domain.units import SECOND
 from eventsched.runtime.leader.leader_messages import Acquired, Append
-from tests.builders import make_pod
+from tests.builders import make_node, make_pod
 
 from .database import stored_of
 from .invariants import ensure
@@ -149,6 +149,18 @@ def checkpoint_at_the_border(stage: LongLivedStage) -> None:
     stage.lead("B")
 
 
+def vectors_of_one_shape(stage: LongLivedStage) -> None:
+    """Pods of one shape come rarely: the vectors of each are old when the next one comes, and do
+    not build on those of an earlier partition. Few of many rows change, so they are deltas."""
+    for number in range(1, 6):
+        stage.api.put_node(make_node(f"n{number}", cpu=1000))
+    stage.lead("A")
+    for _ in range(PARTITION_RECORDS):
+        stage.write(1)
+        stage.settle(0.7)
+    ensure(stage.auditor.thinned_count > 1, "no vectors are dropped")
+
+
 def clock_set_back(stage: LongLivedStage) -> None:
     """The clock of a leader is set back by an hour."""
     leader = stage.lead("A")
@@ -168,5 +180,6 @@ LONG_LIVED_SCENARIOS: dict[str, Scenario] = {
     "newestopening": another_configuration_later,
     "behindislost": cut_off_standby,
     "waitsforlost": loss_before_the_log_is_read,
+    "buildsacross": vectors_of_one_shape,
     "rawclock": clock_set_back,
 }

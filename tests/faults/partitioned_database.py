@@ -1,5 +1,6 @@
-"""A database in memory whose log is in partitions that are sealed and dropped, as the SQL of
-migrations/sql/0012_partitions.sql and 0013_seals.sql does it. Its disk may be full.
+"""A database in memory whose log is in partitions that are sealed and dropped, their vectors before
+them, as the SQL of migrations/sql/0012_partitions.sql and 0013_seals.sql does it. Its disk may be
+full.
 
 ``batches`` and ``records`` stay complete, for the auditor. What a query gets is ``kept``.
 """
@@ -31,7 +32,7 @@ class NoRoomError(UnavailableError):
 
 
 class Partition(NamedTuple):
-    """A range of positions. ``has_details`` is False while it is being dropped."""
+    """A range of positions. ``has_details`` is False once its vectors are dropped."""
 
     first: int
     next: int
@@ -79,7 +80,8 @@ class Tables:
 
 class PartitionedDatabase(Database):
     """The stream as it is stored, in partitions. ``room`` is how many bytes the disk still takes;
-    None: any number. ``on_drop`` is called after each step of a drop."""
+    None: any number. ``on_drop`` is called after each partition that was dropped, ``on_thin`` with
+    each whose vectors were dropped and the time (µs) before which they had to be written."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__(rng)
@@ -88,6 +90,8 @@ class PartitionedDatabase(Database):
         """The tables as they were when each batch was committed."""
         self.room: int | None = None
         self.on_drop: Callable[[Pruned], None] = lambda _: None
+        self.on_thin: Callable[[Partition, int], None] = lambda partition, before: None
+        self._bases: dict[int, int | None] = {}
 
     def _change(self, **tables: Any) -> None:
         self.tables = replace(self.tables, **tables)
@@ -131,6 +135,7 @@ class PartitionedDatabase(Database):
             record = stored.record
             if isinstance(record, PartitionSealed):
                 self._mark(record.partition, stored.position)
+        self._bases.update({at: detail.base for at, detail in batch.details.items()})
         self._tables_after.append(self.tables)
 
     def _mark(self, partition: int, seal: int) -> None:
@@ -170,6 +175,7 @@ class PartitionedDatabase(Database):
         """See Database. All that happened after the last batch that is left is lost with it."""
         super().fail_over(count)
         del self._tables_after[len(self.batches) :]
+        self._bases = {at: base for at, base in self._bases.items() if at < self.head.next}
         self.tables = self._tables_after[-1]
 
     # --- housekeeping ---------------------------------------------------------------------
@@ -213,7 +219,51 @@ class PartitionedDatabase(Database):
         end = oldest.next if last is None else last.head.next
         is_old = last is None or last.written_at < before
         has_state = any(each.position >= end for each in self.tables.checkpoints)
-        return oldest if self.is_sealed(oldest) and is_old and has_state else None
+        may_go = self.is_sealed(oldest) and is_old and has_state and not self._is_base(oldest.next)
+        return oldest if may_go else None
+
+    @property
+    def vectors(self) -> dict[int, int | None]:
+        """The positions of the vectors that are kept, with what they build on."""
+        there = [each for each in self.tables.partitions if each.has_details]
+        return {
+            at: base
+            for at, base in self._bases.items()
+            if any(each.first <= at < each.next for each in there)
+        }
+
+    def _is_base(self, end: int) -> bool:
+        """Whether a vector from a position on builds on one before it."""
+        return any(at >= end > base for at, base in self._bases.items() if base is not None)
+
+    def thinnable(self, before: int) -> list[Partition]:
+        """The full partitions whose vectors may be dropped: their batches were written before a
+        time (µs), and no later vector builds on theirs."""
+        end = 0
+        for partition in self.tables.partitions:
+            last = self.last_before(partition.next)
+            is_young = last is not None and last.written_at >= before
+            if is_young or partition.next > self.head.next:
+                break
+            if not self._is_base(partition.next):
+                end = partition.next
+        return [each for each in self.tables.partitions if each.next <= end and each.has_details]
+
+    def thin(self, before: int) -> int:
+        """Drops the vectors of the oldest partition that has any, if they may be dropped. Returns
+        their number."""
+        for partition in self.thinnable(before):
+            count = sum(partition.first <= at < partition.next for at in self.vectors)
+            thinned = partition._replace(has_details=False)
+            self._change(
+                partitions=tuple(
+                    thinned if each == partition else each for each in self.tables.partitions
+                )
+            )
+            self.on_thin(partition, before)
+            if count:
+                return count
+        return 0
 
     def is_sealed(self, partition: Partition) -> bool:
         """Whether a partition has its seal."""

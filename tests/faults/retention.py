@@ -15,7 +15,7 @@ from .archiving import FOLDER, ArchiveFolder
 from .cluster import STREAM
 from .invariants import ViolationError, ensure
 from .log_queries import MemoryReader, stored_batch
-from .partitioned_database import PartitionedDatabase, Pruned
+from .partitioned_database import Partition, PartitionedDatabase, Pruned
 from .reloads import ReloadAuditor, engine_of
 
 
@@ -32,6 +32,10 @@ class RetentionAuditor(ReloadAuditor):
         """Begins to watch an archive and what is dropped."""
         self._folder, self._needs_archive = folder, needs_archive
         self._database.on_drop = self.dropped
+        self._database.on_thin = self.thinned
+
+    thinned_count = 0
+    """Partitions whose vectors were dropped."""
 
     def _begin(self) -> None:
         super()._begin()
@@ -106,6 +110,31 @@ class RetentionAuditor(ReloadAuditor):
                 raise ViolationError(f"no archive has {content} of {manifest.day}") from None
             same = content == BATCHES or found == manifest.digests[content]
             ensure(same, f"another file than that of {manifest.day} is archived")
+
+    # --- vectors --------------------------------------------------------------------------
+
+    def _check_chain(self, batch: SealedBatch) -> None:
+        super()._check_chain(batch)
+        self._check_vectors(f"the batch at {batch.first}", set(batch.details))
+
+    def thinned(self, partition: Partition, before: int) -> None:
+        """The vectors of a partition were dropped: they are old, and no other one builds on them.
+        Writers' clocks differ, so the last batch counts."""
+        at = f"the drop of the vectors of partition {partition.first}"
+        last = [batch for batch in self._database.batches if batch.first < partition.next][-1]
+        ensure(last.head.next >= partition.next, f"{at}: it is not full")
+        ensure(last.written_at < before, f"{at}: its last batch was written at {last.written_at}")
+        self._check_vectors(at, set(self._database.vectors))
+        self.thinned_count += 1
+
+    def _check_vectors(self, at: str, positions: set[int]) -> None:
+        """All of these vectors that are kept can be read: what they build on is kept, too."""
+        kept = self._database.vectors
+        for position in positions & set(kept):
+            base = kept[position]
+            ensure(
+                base is None or base in kept, f"{at}: {position} builds on {base}, which is gone"
+            )
 
     # --- dropping -------------------------------------------------------------------------
 

@@ -15,7 +15,8 @@ SEEDS = 24
 REACHED = """
 append without room; archive without room; archiver killed; archiver without database; clock set;
 crash in housekeeping; day archived; dropped partitions; full disk; housekeeping unanswered;
-record PartitionSealed; slow database; start cut off; start standby; between two queries
+record PartitionSealed; slow database; start cut off; start standby; thinned partitions;
+between two queries
 """
 
 
