@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         with database.reader_address(*database_of(options)) as address:
             stream = reading.choose_stream(address, options.stream)
-            with _connected(address) as connection:
+            with connected(address) as connection:
                 written = export(connection, stream, options.file)
     print(f"{counted(written, 'record')} of stream {stream} in {options.file}")
     return 0
@@ -47,7 +47,7 @@ def _of_archive(options: argparse.Namespace) -> tuple[str, int]:
             return stream, export_log(files, options.file)
         with (
             database.reader_address(options.database, options.data_dir) as address,
-            _connected(address) as connection,
+            connected(address) as connection,
             one_moment(connection),
         ):
             return stream, export_log(continued(files, connection), options.file)
@@ -57,7 +57,7 @@ def _of_archive(options: argparse.Namespace) -> tuple[str, int]:
 
 
 @contextmanager
-def _connected(address: str) -> Iterator[psycopg.Connection[Any]]:
+def connected(address: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection. Raises UnavailableError."""
     try:
         with psycopg.connect(libpq_url(address), autocommit=True) as connection:

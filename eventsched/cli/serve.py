@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
 
 
@@ -17,8 +17,9 @@ def add_to(commands: Any) -> None:
     parser: argparse.ArgumentParser = commands.add_parser(
         "serve",
         help="answer questions about a log over HTTP",
-        description="Serves the HTTP API (docs/api.md) over the log of a database: what happens "
-        "now, decisions with every node's verdict, pods and why they wait, states of the past. "
+        description="Serves the HTTP API (docs/api.md) over the log of a database, an archive or "
+        "an exported file: what happens now, decisions with every node's verdict, pods and why "
+        "they wait, states of the past. "
         "The log is not written to. It listens on this machine only, unless --bind-address says "
         "otherwise.",
     )
@@ -33,7 +34,7 @@ def add_to(commands: Any) -> None:
         help="where the results of what-ifs may be stored, each as a new stream: a database's URL, "
         "or the folder of an embedded one (default: nowhere)",
     )  # fmt: skip
-    add_database_options(parser, stream=False)
+    add_served_log_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -97,7 +98,6 @@ def run(options: argparse.Namespace) -> int:
         from eventsched.api.operations import Desk
         from eventsched.process_log import output
         from eventsched.questions.states import FoldedStates
-        from eventsched.questions.streams import opened_streams
     except ModuleNotFoundError as missing:
         raise InputError(
             "this command",
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
         options.context, options.client_ca_file, options.trust_all_clients,
     )  # fmt: skip
     gate, place = server.gate_of(wanted), server.place_of(wanted)
-    with opened_streams(*database_of(options)) as streams, _results(options) as store_in:
+    with served_streams(options) as streams, _results(options) as store_in:
         output.configure()  # structlog's own tracebacks show local variables, tokens among them
         desk = Desk(streams, FoldedStates(), tuple(options.plugin), store_in)
         return server.serve(desk, gate, place, _announce)

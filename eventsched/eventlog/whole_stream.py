@@ -22,6 +22,7 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.chain import ChainWriter, Head, SealedBatch, Term, genesis
 from eventsched.eventlog.port import Batch
+from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.schema import migrations
 
 SESSION = (
@@ -36,6 +37,48 @@ SELECT eventsched_log.append(%s::integer, %s::integer, %s, %s::bigint, %s::integ
 """
 LoadProgress = Callable[[int, int], None]
 """Called with the records that were loaded, and how many there are."""
+
+
+class StreamCopy:
+    """A stream that is written into a database again, with the terms, times and hashes that it had:
+    what copies it calls ``begin`` and ``append`` in the order of the log."""
+
+    def __init__(self, connection: psycopg.Connection[Any], stream: str, holder: str) -> None:
+        """The connection is in a transaction. ``holder`` is shown as the writer of the stream."""
+        self._connection, self._stream, self._holder = connection, stream, holder
+        self._number = 0
+        self._hash = genesis(stream)
+        self.term = Term(stream, 0, b"")
+        """The last term that began."""
+
+    @property
+    def number(self) -> int:
+        """The stream's number in the database; 0 before its first term."""
+        return self._number
+
+    def begin(self, epoch: int, token: bytes, first: int) -> None:
+        """Begins a term. Raises ValueError, which says why, if it is not the one that follows."""
+        values = (self._stream, UUID(bytes=token), self._holder, __version__)
+        row = self._connection.execute(ACQUIRE, values).fetchone()
+        assert row is not None
+        if tuple(row[1:]) != (epoch, first):
+            found = f"lists term {epoch} at position {first}, expected {row[1]} at {row[2]}"
+            raise ValueError(found)
+        self._number, self.term = row[0], Term(self._stream, epoch, token)
+
+    def append(self, batch: StoredBatch, details: list[tuple[Any, ...]]) -> None:
+        """Appends a batch, and the vectors of its decisions: position, base, bytes. Raises
+        psycopg.Error with a code that begins with ES if its hash or its term is another one."""
+        seqs, bases, bodies = map(list, zip(*details, strict=True)) if details else ([], [], [])
+        self._connection.execute(
+            APPEND,
+            (
+                self._number, batch.epoch, UUID(bytes=self.term.token), batch.first, batch.count,
+                batch.written_at, batch.mark, self._hash, batch.hash, batch.body,
+                seqs, bases, bodies,
+            ),
+        )  # fmt: skip
+        self._hash = batch.hash
 
 
 class WholeStream(ChainWriter):
@@ -68,7 +111,7 @@ class WholeStream(ChainWriter):
     def commit(self, address: str, progress: LoadProgress = lambda loaded, total: None) -> None:
         """Writes all of it to a database. Raises InputError if the database has the stream, and
         UnavailableError; nothing was written then."""
-        with _transaction(address, self.stream) as connection:
+        with new_stream_transaction(address, self.stream) as connection:
             self._file.seek(0)
             number = 0
             while (kept := self._next()) is not None:
@@ -100,14 +143,15 @@ def require_new(address: str, stream: str, holder: str) -> None:
     """Raises InputError if a database has a stream already, and UnavailableError if the user of the
     address may not write it, which names the right that is missing."""
     migrations.require(address)
-    with _transaction(address, stream) as connection:
+    with new_stream_transaction(address, stream) as connection:
         _acquired(connection, Term(stream, 1, uuid4().bytes), holder)
         connection.rollback()
 
 
 @contextmanager
-def _transaction(address: str, stream: str) -> Iterator[psycopg.Connection[Any]]:
-    """A transaction in a database that does not have the stream."""
+def new_stream_transaction(address: str, stream: str) -> Iterator[psycopg.Connection[Any]]:
+    """A transaction in a database that does not have the stream. Raises InputError if it has it,
+    and UnavailableError."""
     try:
         with psycopg.connect(libpq_url(address), **NOTICES) as connection:
             connection.execute(SESSION)

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import psycopg
 
-from eventsched import __version__
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.archive.archive_folder import manifests, verify_digests
@@ -27,9 +25,8 @@ from eventsched.eventlog.archive.archive_manifest import (
     stream_folder,
 )
 from eventsched.eventlog.archive.archived_batches import read_batches, read_details
-from eventsched.eventlog.chain import genesis
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
-from eventsched.eventlog.whole_stream import ACQUIRE, APPEND, EXISTS, SESSION
+from eventsched.eventlog.whole_stream import EXISTS, SESSION, StreamCopy
 
 _SEALED = """
 SELECT count(*) FROM eventsched_log.partition p
@@ -81,9 +78,7 @@ class _Restoration:
 
     def __init__(self, connection: psycopg.Connection[Any], folder: Path, stream: str) -> None:
         self._connection, self._folder, self._stream = connection, folder, stream
-        self._number = self._epoch = 0
-        self._token = b""
-        self._hash = genesis(stream)
+        self._copy = StreamCopy(connection, stream, _HOLDER)
         self._seals: list[dict[str, Any]] = []
 
     def load(self, days: list[Manifest]) -> None:
@@ -112,26 +107,14 @@ class _Restoration:
             yield batch, of_batch
 
     def _begin(self, epoch: int, token: str, first: int) -> None:
-        values = (self._stream, UUID(token), _HOLDER, __version__)
-        row = self._connection.execute(ACQUIRE, values).fetchone()
-        assert row is not None
-        self._number, self._epoch, self._token = row[0], epoch, bytes.fromhex(token)
-        if tuple(row[1:]) != (epoch, first):
+        try:
+            self._copy.begin(epoch, bytes.fromhex(token), first)
+        except ValueError as problem:
             where = str(stream_folder(self._folder, self._stream))
-            problem = f"lists term {epoch} at position {first}, expected {row[1]} at {row[2]}"
-            raise InputError(where, problem, RESTORE)
+            raise InputError(where, str(problem), RESTORE) from None
 
     def _append(self, batch: StoredBatch, details: list[tuple[Any, ...]]) -> None:
-        seqs, bases, bodies = map(list, zip(*details, strict=True)) if details else ([], [], [])
-        self._connection.execute(
-            APPEND,
-            (
-                self._number, batch.epoch, UUID(bytes=self._token), batch.first, batch.count,
-                batch.written_at, batch.mark, self._hash, batch.hash, batch.body,
-                seqs, bases, bodies,
-            ),
-        )  # fmt: skip
-        self._hash = batch.hash
+        self._copy.append(batch, details)
         if _SEAL in batch.body:
             self._seals += [
                 record for *_, record in json.loads(batch.body)
@@ -142,7 +125,7 @@ class _Restoration:
         """Requires that each sealed partition has here the records that its seal names: retention
         drops whole partitions."""
         for seal in self._seals:
-            values = (self._number, seal["partition"], seal["next"])
+            values = (self._copy.number, seal["partition"], seal["next"])
             row = self._connection.execute(_SEALED, values).fetchone()
             if row != (1,):
                 raise InputError(
