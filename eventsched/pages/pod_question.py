@@ -20,7 +20,8 @@ def question(request: PageRequest) -> PageQuestion:
 
 
 def further(request: PageRequest, answer: Any) -> dict[str, str]:
-    """The attempts, and the difference between two of them if the page is asked for one."""
+    """The attempts, and if the page is asked for it the difference between two of them, and what
+    would have to change for a node."""
     calls = {"story": _call(request, "explain")}
     before, dots, after = request.query.get("diff", "").partition("..")
     if dots:
@@ -28,10 +29,12 @@ def further(request: PageRequest, answer: Any) -> dict[str, str]:
         stream = request.query.get("stream")
         path = f"/decisions/{segment(before)}/changes/{segment(after)}"
         calls["difference"] = call_of(path, stream=stream, offset=offset)
+    if node := request.query.get("why-not"):
+        calls["remedies"] = _call(request, "why-not", node=node)
     return calls
 
 
-def _call(request: PageRequest, what: str) -> str:
+def _call(request: PageRequest, what: str, **more: str) -> str:
     namespace, name = request.path["namespace"], request.path["name"]
     kept = {key: request.query.get(key) for key in _KEPT}
-    return call_of(f"/pods/{segment(namespace)}/{segment(name)}/{what}", kept)
+    return call_of(f"/pods/{segment(namespace)}/{segment(name)}/{what}", kept, **more)

@@ -64,6 +64,52 @@ def test_a_cell_by_keyboard_and_its_numbers(watched: Watched, url: str) -> None:
         expect(page.locator(".heat-tools ~ .unseen")).to_contain_text(f"{node}, {first}: ")
 
 
+def test_weighted_scores_add_up(watched: Watched, url: str) -> None:
+    """In the table without a script, and in that of the heat map."""
+    path = f"{url}/decisions/{{position}}?stream={TIGHT}"
+    with watched.page(script=False) as page:
+        decision = decided(page, url, TIGHT, outcome="scheduled")
+        page.goto(path.format(position=decision["position"]))
+        cells = page.get_by_role("row", name=f"{decision['node']} feasible").locator(".number")
+        *scores, total = map(int, cells.all_inner_texts())
+        assert sum(scores) == total == decision["score"]
+        titles = page.locator("#nodes-title ~ div thead .number").all_inner_texts()
+        assert all(title.partition(" ×")[2].isdigit() for title in titles[:-1])
+    with watched.page() as page:
+        opened(page, url, decision["position"], TIGHT)
+        page.get_by_role("button", name="Show as a table").click()
+        row = page.locator(".heat-table").get_by_role("row", name=decision["node"])
+        texts = row.get_by_role("cell").all_inner_texts()
+        scores = [int(text.partition(" (")[0]) for text in texts if "×" in text]
+        assert sum(scores) == decision["score"]
+
+
+def test_a_node_as_it_was_then(watched: Watched, url: str) -> None:
+    """Its free resources and labels before the decision; open for the next node, too."""
+    with watched.page() as page:
+        decision = decided(page, url, TIGHT, outcome="scheduled")
+        node, position = decision["node"], decision["position"]
+        opened(page, url, position, TIGHT, f"&node={node}")
+        asked = {"stream": TIGHT, "node": node, "at": str(position)}
+        state = page.request.get(f"{url}/api/v1/state", params=asked).json()["node"]
+        page.get_by_text("Free resources, labels and taints then").click()
+        panel = page.locator(".node-then")
+        free = state["allocatable"]["pods"] - state["requested"]["pods"]
+        pods = panel.get_by_role("row", name="pods")
+        expect(pods.get_by_role("cell").first).to_have_text(str(free))
+        for key, value in state["labels"].items():
+            expect(panel).to_contain_text(f"{key}={value}")
+        assert watched.accessibility(page) == []
+        names = page.request.get(f"{url}/api/v1/decisions/{position}/columns?stream={TIGHT}")
+        other = next(name for name in names.json()["names"] if name != node)
+        page.get_by_label("Find a node").fill(other)
+        expect(page.locator(".heat-scroller")).to_have_attribute("data-rows", "2")
+        page.locator(".heat-scroller").press("End")
+        page.locator(".heat-scroller").press("Enter")
+        expect(page.locator(".heat-panel h3")).to_have_text(other)
+        expect(panel.get_by_role("row", name="pods")).to_be_visible()
+
+
 def test_groups_open_and_close(watched: Watched, url: str) -> None:
     """The largest group of refusals is open if no node was feasible. A search shows its nodes."""
     with watched.page() as page:

@@ -41,6 +41,27 @@ def test_headline_attempts_and_story(watched: Watched, url: str, *, script: bool
         assert page.url.startswith(f"{url}/decisions/{last}")
 
 
+def test_why_not_a_node(watched: Watched, url: str) -> None:
+    """Without a script: the remedy, and one line about a node that is not there."""
+    with watched.page(script=False, size=NARROW) as page:
+        found = page.request.get(
+            f"{url}/api/v1/decisions?stream={TIGHT}&outcome=unschedulable&limit=1"
+        ).json()["decisions"][0]
+        path = f"/pods/{found['namespace']}/{found['pod']}"
+        asked = f"stream={TIGHT}&node=node-00001"
+        answer = page.request.get(f"{url}/api/v1{path}/why-not?{asked}").json()
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        page.get_by_role("textbox", name="Node").fill("node-00001")
+        page.get_by_role("button", name="Why not?").click()
+        for change in answer["remedies"][0]:
+            expect(page.locator(".remedies")).to_contain_text(change["text"])
+        expect(page.locator("body")).to_have_attribute("data-live", "false")
+        page.get_by_role("textbox", name="Node").fill("nosuch")
+        page.get_by_role("button", name="Why not?").click()
+        problem = page.request.get(f"{url}/api/v1{path}/why-not?stream={TIGHT}&node=nosuch").json()
+        expect(page.locator("#why-not ~ p")).to_contain_text(problem["detail"])
+
+
 def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
     with watched.page() as page:
         path, story = retried(page, url)

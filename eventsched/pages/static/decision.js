@@ -7,6 +7,7 @@ import { fetchApi, onAnswer } from "./shell.js";
 
 const TABLE_ROWS = 100;
 const SEARCH_DELAY = 120;
+const NAMED_PODS = 20;
 
 async function start(root) {
   const begin = performance.now();
@@ -39,6 +40,7 @@ class DecisionScreen {
       element("p", { class: "quiet" }, "Choose a cell to see its numbers."));
     this.list = element("div", { class: "heat-table", hidden: true });
     this.page = 0;
+    this.showsNode = false;
     const help = element("p", { id: "heat-help", class: "quiet" },
       "Arrow keys move, Enter opens a group or chooses a cell.");
     root.replaceChildren(this.#tools(), legend(), this.live,
@@ -109,7 +111,7 @@ class DecisionScreen {
     this.list.replaceChildren(
       element("div", { class: "table-scroller", tabindex: 0, role: "region",
         "aria-label": "Verdicts as a table" },
-        table(caption, ["node", ...columns, "total"], lines, [columns.length + 1])),
+        table(caption, ["node", ...columns.map((plugin) => this.rows.title(plugin)), "total"], lines, [columns.length + 1])),
       turn("Previous", this.page - 1, this.page > 0),
       turn("Next", this.page + 1, last < nodes.length));
   }
@@ -139,6 +141,7 @@ class DecisionScreen {
     }
     if (isFeasible) parts.push(...this.#feasible(node));
     else parts.push(this.#refused(node));
+    parts.push(this.#nodeThen(name));
     if (name !== this.rows.chosen && this.root.dataset.whyNot) {
       parts.push(this.#whyNot(name));
     }
@@ -156,7 +159,7 @@ class DecisionScreen {
     const equal = same > 1 ? `, like ${same - 1} other${same > 2 ? "s" : ""}` : "";
     const parts = [
       element("p", {}, `Feasible, rank ${ranks[node]} of ${this.rows.feasible}${equal}.`),
-      table("Scores", ["plugin", "raw", "normalised", "weight", "value"], lines, [1, 2, 3, 4]),
+      table("Scores", ["plugin", "raw", "normalised", "weight", "weighted"], lines, [1, 2, 3, 4]),
     ];
     const { draw, ties } = this.root.dataset;
     if (ranks[node] === 1 && Number(ties) > 1) {
@@ -173,6 +176,27 @@ class DecisionScreen {
     return element("p", {}, `${text} (${refusal.code}).`);
   }
 
+  // What the node was like then. The state of that position is folded for it, so only if asked;
+  // it stays open for the next node.
+  #nodeThen(name) {
+    const place = element("div", { "aria-live": "polite" });
+    const details = element("details", { class: "node-then", open: this.showsNode },
+      element("summary", {}, "Free resources, labels and taints then"), place);
+    const load = async () => {
+      this.showsNode = details.open;
+      if (!details.open || place.childElementCount > 0) return;
+      place.replaceChildren(element("p", { class: "quiet" }, "Asking for the state then…"));
+      try {
+        const call = `${this.root.dataset.state}&node=${encodeURIComponent(name)}`;
+        place.replaceChildren(...nodeFacts((await fetchApi(call)).node));
+      } catch (problem) {
+        place.replaceChildren(element("p", { class: "problem" }, problem.message));
+      }
+    };
+    details.addEventListener("toggle", load);
+    return details;
+  }
+
   #whyNot(name) {
     const button = element("button", { type: "button" }, "Why not this node?");
     const place = element("div", { "aria-live": "polite" }, button);
@@ -187,6 +211,35 @@ class DecisionScreen {
     });
     return place;
   }
+}
+
+// What a node had free, its labels and taints, and the pods on it.
+function nodeFacts(node) {
+  const resources = Object.keys(node.allocatable);
+  const lines = resources.map((name) => {
+    const [offered, asked] = [node.allocatable[name], node.requested[name] ?? 0];
+    return [name, amount(name, offered - asked), amount(name, asked), amount(name, offered)];
+  });
+  const list = (title, texts) => [element("h4", {}, title), texts.length
+    ? element("ul", {}, ...texts.map((text) => element("li", {}, text)))
+    : element("p", { class: "quiet" }, "none")];
+  const labels = Object.entries(node.labels).map(([key, value]) => `${key}=${value}`);
+  return [
+    element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Resources then" },
+      table("Resources", ["resource", "free", "requested", "allocatable"], lines, [1, 2, 3])),
+    ...(node.unschedulable ? [element("p", {}, "It was cordoned.")] : []),
+    ...list("Taints", node.taints), ...list("Labels", labels.sort()),
+    ...list(`Pods (${node.pods.length})`, node.pods.slice(0, NAMED_PODS)),
+  ];
+}
+
+// An amount of the API: millicores, bytes or a count.
+function amount(resource, value) {
+  if (resource === "cpu") return value % 1000 ? `${value}m` : String(value / 1000);
+  const isBytes = resource === "memory" || resource === "ephemeral-storage" || resource.startsWith("hugepages-");
+  if (!isBytes) return String(value);
+  const size = Math.abs(value) >= 2 ** 30 ? [2 ** 30, "GiB"] : [2 ** 20, "MiB"];
+  return `${Number((value / size[0]).toFixed(1))} ${size[1]}`;
 }
 
 // What would have to change for a pod to land on a node.
@@ -216,7 +269,7 @@ function remedies(found) {
 
 function legend() {
   const marks = [
-    ["heat-key-score", "score, 0 to 100"], ["heat-key-passed", "passed"],
+    ["heat-key-score", "score 0 to 100; the number is score × weight, and they add up to the total"], ["heat-key-passed", "passed"],
     ["heat-key-refused", "refused"], ["heat-key-unresolvable", "refused, evictions do not help"],
     ["heat-key-skipped", "not evaluated"],
   ];

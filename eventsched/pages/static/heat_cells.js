@@ -50,7 +50,7 @@ export class Palette {
     const isScore = cell.kind === CELL.SCORED;
     context.fillStyle = isScore ? this.ramp[value] : this.fills[cell.kind];
     context.fillRect(x, y, width, height);
-    const mark = isScore ? (text ? String(cell.value) : "") : MARKS[cell.kind];
+    const mark = isScore ? (text ? String(cell.weighted) : "") : MARKS[cell.kind];
     if (mark === "") return;
     context.fillStyle = isScore ? this.inks[value] : this.onFill[cell.kind] ?? this.faint;
     context.fillText(mark, x + width / 2, y + height / 2);

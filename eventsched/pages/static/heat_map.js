@@ -102,7 +102,7 @@ export class HeatMap {
     const room = (this.width - this.names - TOTAL) / columns;
     this.cell = Math.floor(Math.max(LEAST_CELL, Math.min(MOST_CELL, room)));
     this.context.font = `${TITLE_PIXELS}px ${this.palette.font}`;
-    const widest = Math.max(0, ...this.rows.columns.map((n) => this.context.measureText(n).width));
+    const widest = Math.max(0, ...this.rows.columns.map((plugin) => this.context.measureText(this.rows.title(plugin)).width));
     this.isSlanted = widest + PAD > this.cell;
     // Slanted titles rise by the sine of 50 degrees of their length.
     this.head = this.isSlanted ? Math.ceil(Math.min(widest, 190) * 0.77) + 18 : 28;
@@ -200,7 +200,7 @@ export class HeatMap {
     context.beginPath();
     context.rect(this.names, 0, this.width - this.names, this.head);
     context.clip();
-    const titles = [...this.rows.columns, this.rows.feasible > 0 ? "total" : ""];
+    const titles = [...this.rows.columns.map((plugin) => this.rows.title(plugin)), this.rows.feasible > 0 ? "total" : ""];
     titles.forEach((title, column) => {
       const x = this.names + column * this.cell - scrollLeft;
       const isTotal = column === this.rows.columns.length;

@@ -76,12 +76,20 @@ export class HeatRows {
     return this.groups.find((group) => group.number === number);
   }
 
-  // What a plugin did with a node: {kind, value, refusal}. `value` is the normalised score.
+  // The head of a plugin's column: with its weight, if it scored.
+  title(plugin) {
+    const score = this.scores.get(plugin);
+    return score === undefined ? plugin : `${plugin} ×${score.weight}`;
+  }
+
+  // What a plugin did with a node: {kind, value, weighted, refusal}. `value` is the normalised
+  // score; those that are weighted add up to the total.
   cell(node, plugin) {
     if (node < this.feasible) {
       const score = this.scores.get(plugin);
       if (score === undefined) return { kind: CELL.PASSED };
-      return { kind: CELL.SCORED, value: score.normalized[node] };
+      const value = score.normalized[node];
+      return { kind: CELL.SCORED, value, weighted: value * score.weight };
     }
     const refusal = this.verdicts.refusals[this.verdicts.verdicts[node - this.feasible]];
     if (refusal.plugin === plugin) {
@@ -109,7 +117,7 @@ export class HeatRows {
   words(node, plugin) {
     const cell = this.cell(node, plugin);
     switch (cell.kind) {
-      case CELL.SCORED: return String(cell.value);
+      case CELL.SCORED: return `${cell.weighted} (${cell.value} × ${this.scores.get(plugin).weight})`;
       case CELL.PASSED: return "passed";
       case CELL.SKIPPED: return "not evaluated";
       case CELL.UNKNOWN: return "not known";

@@ -115,7 +115,7 @@ function spacer(rows) {
 // Why there are no rows, with a link that removes the filters: as the server has put it.
 function emptyRow() {
   const words = document.importNode(document.getElementById("nothing").content, true);
-  return element("tr", { class: "empty" }, element("td", { colspan: 8 }, words));
+  return element("tr", { class: "empty" }, element("td", { colspan: 8 }, element("p", {}, words)));
 }
 
 function draw() {
