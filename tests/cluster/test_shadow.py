@@ -6,18 +6,22 @@ The proof is the audit log of the API server: of the shadow's user it has reads 
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import FORBIDDEN
 from pathlib import Path
 
 import pytest
+import yaml
 
 from eventsched.domain.records import PlacementCompared, PlacementMatch, PodBound, TermBegan
 from tests.cluster.harness.binaries import Programs
-from tests.cluster.harness.client import Object, wait_for
+from tests.cluster.harness.client import Client, Object, wait_for
 from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.harness.pods import Pods
-from tests.cluster.harness.scheduler import Log, Scheduler, Schedulers, run
+from tests.cluster.harness.scheduler import ROOT, Log, Scheduler, Schedulers, run
+from tests.deploy.rights import rights
 
 USER = "shadow"
 POLICY = """
@@ -28,15 +32,12 @@ rules: [{level: Metadata}]
 """
 READS = {"get", "list", "watch"}
 CONFIG = {"profiles": [{"schedulerName": "trial"}]}
-WATCHED = [
-    {"apiGroups": ["", "apps", "policy", "storage.k8s.io"], "resources": ["*"],
-     "verbs": ["list", "watch"]},
-]  # fmt: skip
+ROLE = ROOT / "deploy/components/shadow-role/cluster-role.yaml"
 
 
 @pytest.fixture
 def plane(programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane with an audit log of all requests, and a user that may read."""
+    """A control plane with an audit log of all requests, and a user with the role of shadows."""
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
     flags = [
@@ -49,7 +50,9 @@ def plane(programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
         who = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
         version = "rbac.authorization.k8s.io/v1"
         about = {"apiVersion": version, "metadata": {"name": USER}}
-        made.admin.create({**about, "kind": "ClusterRole", "rules": WATCHED})
+        shipped = yaml.safe_load_all(ROLE.read_text(encoding="utf-8"))
+        [rules] = [each["rules"] for each in shipped if each["kind"] == "ClusterRole"]
+        made.admin.create({**about, "kind": "ClusterRole", "rules": rules})
         bound = {**about, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [who]}
         made.admin.create(bound)
         yield made
@@ -74,11 +77,24 @@ def shadow_of(schedulers: Schedulers, **settings: Object) -> Scheduler:
     )
 
 
-def requests(folder: Path, user: str) -> Counter[str]:
-    """The verbs of a user's requests, by the API server's audit log."""
+def audited(folder: Path, user: str) -> list[Object]:
+    """A user's requests, by the API server's audit log."""
     lines = (folder / "audit.log").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines if line.endswith("}")]
-    return Counter(event["verb"] for event in events if event["user"]["username"] == user)
+    return [event for event in events if event["user"]["username"] == user]
+
+
+def verbs(plane: ControlPlane, user: str) -> set[str]:
+    """The verbs that a user has, except for questions about itself."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectRulesReview",
+        "metadata": {},
+        "spec": {"namespace": "default"},
+    }
+    with closing(Client(plane.url, plane.tls(), plane.token(user))) as client:
+        rules = client.create(review)["status"]["resourceRules"]
+    return {each.verb for each in rights(rules) if "selfsubject" not in each.resource}
 
 
 def comparisons(log: Log) -> dict[str, PlacementCompared]:
@@ -98,9 +114,14 @@ def compared(scheduler: Scheduler, *names: str) -> dict[str, PlacementCompared]:
 
 
 def test_every_placement_is_compared_and_nothing_is_written(
-    pods: Pods, default_scheduler: object, schedulers: Schedulers, tmp_path: Path
+    plane: ControlPlane,
+    pods: Pods,
+    default_scheduler: object,
+    schedulers: Schedulers,
+    tmp_path: Path,
 ) -> None:
-    """Also over a kill, after which the log says what happened meanwhile."""
+    """Also over a kill, after which the log says what happened meanwhile. Its role has no verb that
+    writes, and nothing that it asks for is refused."""
     shadow = shadow_of(schedulers).start()
     first = [f"p{number}" for number in range(6)]
     for name in first:
@@ -123,9 +144,12 @@ def test_every_placement_is_compared_and_nothing_is_written(
     log = shadow.log()
     assert len(log.of(TermBegan)) == 2
     assert log.of(PodBound) == []
-    made = requests(tmp_path, USER)
+    asked = audited(tmp_path, USER)
+    made = Counter(each["verb"] for each in asked)
     assert set(made) <= READS, made
     assert {"list", "watch"} <= set(made)
+    assert [each for each in asked if each["responseStatus"]["code"] == FORBIDDEN] == []
+    assert verbs(plane, USER) == {"list", "watch"}
     leases = pods.client.list("coordination.k8s.io/v1/Lease", "kube-system")
     assert [each for each in leases if not each["metadata"]["name"].startswith("apiserver-")] == []
     events = pods.client.list("events.k8s.io/v1/Event", pods.namespace)

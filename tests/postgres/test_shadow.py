@@ -13,6 +13,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import PlacementCompared, PodAdded, Queue
 from eventsched.domain.records.stimuli import SHADOWS
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.replay.stream_replay import verify
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from tests.builders import engine_of
@@ -126,6 +127,8 @@ def test_what_explain_says(database: str, capsys: pytest.CaptureFixture[str]) ->
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(COUNT))
         await until(lambda: scene.leads and decided(scene))
+        assert compared(database) == []
+        assert StoredEvidence(Reader(database, STREAM)).is_shadow
         scheduled(scene, Random(2), 1)
         await until(lambda: len(scene.leader.engine.state.reservations) == 0 and scene.settled)
 
@@ -138,3 +141,4 @@ def test_what_explain_says(database: str, capsys: pytest.CaptureFixture[str]) ->
         assert f"was placed on {record.node}" in text
         if record.outcome.value == "different":
             assert f"attempt {record.attempt} had chosen {record.chosen} here" in text
+            assert f"; this shadow had chosen {record.chosen}" in text.replace("\n", " ")

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import iso, moment, with_distance
-from eventsched.domain.records import PodQueued, Queue
+from eventsched.domain.records import (
+    PlacementCompared,
+    PlacementMatch,
+    PodAdded,
+    PodQueued,
+    PodUpdated,
+    Queue,
+)
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Step
 from eventsched.history.explain.headline import Headline, headline
 from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
@@ -20,7 +27,8 @@ _TIMES = ("since", "waiting_since", "until")
 def headline_text(explained: Explanation, now: int) -> list[str]:
     """One or two sentences, a line each; ``now`` in µs."""
     answer = headline(explained)
-    lines = [f"{explained.pod.full_name} {_state_text(answer, now)}"]
+    text = _shadow_text(explained, answer, now) if explained.is_shadow else ""
+    lines = [f"{explained.pod.full_name} {text or _state_text(answer, now)}"]
     if answer.next_step:
         lines.append(f"Next step: {answer.next_step}.")
     return lines
@@ -68,6 +76,45 @@ def _state_text(answer: Headline, now: int) -> str:
             plugin = f" ({answer.plugin})" if answer.plugin else ""
             return f"has been gated since {since}: {answer.reason}{plugin}{deleting}"
     return _waits(answer, now) + deleting
+
+
+def _shadow_text(explained: Explanation, answer: Headline, now: int) -> str:
+    """The text in a shadow's log, which binds nothing: what the other scheduler did, and what was
+    decided here; "" if it is that of any log."""
+    since = with_distance(answer.since, now)
+    deleting = "; it is being deleted" if answer.deleting else ""
+    was_placed = any(
+        isinstance(step.record, PodAdded | PodUpdated) and step.record.pod.node_name
+        for step in explained.steps
+    )
+    match answer.state:
+        case "binding":
+            where = f"{answer.scheduler} has not placed it yet{deleting}"
+            return f"would be on {answer.node} since {since} if this shadow bound it; {where}"
+        case "bound":
+            return f"has been on {answer.node} since {since}{_compared(explained)}{deleting}"
+        case "gone" if not was_placed:
+            chosen = f"; this shadow had chosen {answer.node}" if answer.node else ""
+            return f"has been gone since {since}; {answer.scheduler} had not placed it{chosen}"
+        case "gone":
+            return f"{_state_text(answer, now)}{_compared(explained)}"
+    return ""
+
+
+def _compared(explained: Explanation) -> str:
+    """What was decided here about a pod that the other scheduler has placed; "" if nothing was."""
+    for step in reversed(explained.steps):
+        if isinstance(step.record, PlacementCompared):
+            match step.record.outcome:
+                case PlacementMatch.SAME:
+                    return ", as this shadow chose"
+                case PlacementMatch.DIFFERENT:
+                    return f"; this shadow had chosen {step.record.chosen}"
+                case PlacementMatch.ONLY_THERE:
+                    return "; this shadow had found no node"
+                case _:
+                    return "; this shadow had not decided yet"
+    return ""
 
 
 def _unqueued(answer: Headline, since: str) -> str:

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 
 from eventsched.domain import records
-from eventsched.domain.behaviours import require_known
+from eventsched.domain.behaviours import Behaviour, require_known
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredLog, StoredRecord
@@ -70,6 +70,10 @@ class Evidence(Protocol):
     def begin(self) -> int:
         """The position of the first record that was not dropped. Before the records of a pod that
         was added earlier, ``records`` gives made-up ones that say how it stood."""
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether the log is a shadow's, by whose decisions nothing is bound."""
 
     def pods(self, name: str) -> list[LoggedPod]:
         """The pods that ``name`` means (``namespace/name``, a name or a uid), in order of
@@ -134,6 +138,8 @@ class ScannedEvidence:
         self._columns: dict[int, tuple[ScoreColumn, ...]] = {0: ()}
         self._homes: dict[str, list[tuple[int, str]]] = {}
         self._samples: list[StoredRecord] = []
+        self.is_shadow = False
+        """See Evidence."""
         for stored in log.read():
             if stored.kind == "SamplesTaken":
                 self._samples.append(stored)
@@ -144,6 +150,7 @@ class ScannedEvidence:
         match record:
             case records.StreamStarted() | records.TermBegan():
                 require_known(record.flags, f"position {position} of the log")
+                self.is_shadow |= Behaviour.SHADOWS in record.flags
             case records.NodeAdded():
                 row = self._rows if record.row < 0 else record.row
                 self._rows = max(self._rows, row + 1)
@@ -259,7 +266,9 @@ class SearchedEvidence:
     def __init__(self, log: SearchableLog) -> None:
         self._log = log
         terms = [f'"kind":"{kind}"' for kind in _TERMS]
-        ScannedEvidence(_Excerpt(log, terms), log.stream)  # raises; what follows may be unreadable
+        opened = ScannedEvidence(_Excerpt(log, terms), log.stream)  # raises: may be unreadable
+        self.is_shadow = opened.is_shadow
+        """See Evidence."""
 
     @property
     def stream(self) -> str:

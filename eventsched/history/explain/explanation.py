@@ -117,6 +117,8 @@ class Explanation:
     """The preemption that the explained attempt caused, or that made room for it."""
     begin: int = 0
     """The position of the first record that was kept, if the pod was added before; else 0."""
+    is_shadow: bool = False
+    """Whether the log is a shadow's, by whose decisions nothing is bound."""
 
     @property
     def moves(self) -> list[Step]:
@@ -150,11 +152,15 @@ def explain(
     if index is None:
         if node is not None:
             raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
-        return Explanation(evidence.stream, pod, older, steps, tuple(attempts), None, begin=begin)
+        return Explanation(
+            evidence.stream, pod, older, steps, tuple(attempts), None, begin=begin,
+            is_shadow=evidence.is_shadow,
+        )  # fmt: skip
     attempts[index] = _with_vectors(evidence, attempts[index], verdicts, node, recompute)
     return Explanation(
         evidence.stream, pod, older, steps, tuple(attempts), attempts[index],
         _preemption_of(evidence, pod, steps, attempts[index], recompute or evidence.detail), begin,
+        evidence.is_shadow,
     )  # fmt: skip
 
 

@@ -65,6 +65,16 @@ CROSS JOIN LATERAL (
 WHERE item IS NOT NULL
 """
 
+_SHADOW = """
+SELECT EXISTS (
+    SELECT FROM eventsched_log.record_count
+    WHERE stream = :s AND kind = 'PlacementCompared' AND records > 0
+) OR EXISTS (  -- the first record, unless it is dropped: then there were comparisons
+    SELECT FROM eventsched_log.batch
+    WHERE stream = :s AND first = 0 AND body -> 0 -> 3 -> 'inputs' ->> 'shadows' IS NOT NULL
+) AS is_shadow
+"""
+
 _SAMPLES = f"""
 SELECT first, body::text AS body FROM eventsched_log.batch
 WHERE stream = :s AND first < :before AND strpos(body::text, '"kind":"SamplesTaken"') > 0
@@ -98,6 +108,11 @@ class StoredEvidence:
     def begin(self) -> int:
         """See Evidence."""
         return self._reader.begin
+
+    @property
+    def is_shadow(self) -> bool:
+        """See Evidence."""
+        return bool(self._reader.rows(_SHADOW)[0]["is_shadow"])
 
     def pods(self, name: str) -> list[LoggedPod]:
         """See Evidence."""

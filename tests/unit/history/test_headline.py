@@ -1,11 +1,13 @@
 """What ``explain`` begins with, and how repeated attempts are merged: from records alone."""
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from eventsched.cli.output.headline_output import headline_json, headline_text
 from eventsched.cli.output.tables import filled, table
+from eventsched.cli.output.time_format import with_distance
 from eventsched.domain import records
 from eventsched.domain.records import (
     ExtenderAnswered,
@@ -129,6 +131,47 @@ def test_the_dominant_reason_is_data() -> None:
 )  # fmt: skip
 def test_where_a_pod_stands(happened: list[tuple[int, Record]], line: str) -> None:
     assert line in first(*happened, now=60)[0]
+
+
+def placed_there(outcome: str, **fields: Any) -> records.PlacementCompared:
+    return records.PlacementCompared(
+        uid="p1", node="n2", outcome=records.PlacementMatch(outcome), **fields
+    )
+
+
+DECIDED = [
+    (0, added(scheduler_name="default-scheduler")),
+    (0, moved(Queue.ACTIVE)),
+    (1, tried(1, outcome=Outcome.SCHEDULED, node="n1")),
+]
+SHOWN = (2, records.PodUpdated(pod=make_pod(scheduler_name="default-scheduler", node_name="n2")))
+GONE = (3, records.PodDeleted(uid="p1"))
+
+
+@pytest.mark.parametrize(
+    ("happened", "line"),
+    [
+        (DECIDED, "would be on n1 since {1} if this shadow bound it; default-scheduler has not "
+         "placed it yet"),
+        ([*DECIDED, GONE], "has been gone since {3}; default-scheduler had not placed it; this "
+         "shadow had chosen n1"),
+        ([*DECIDED, SHOWN, (2, placed_there("different", chosen="n1", attempt=1))],
+         "has been on n2 since {2}; this shadow had chosen n1"),
+        ([*DECIDED, SHOWN, (2, placed_there("same", chosen="n2", attempt=1))],
+         "has been on n2 since {2}, as this shadow chose"),
+        ([*DECIDED[:2], SHOWN, (2, placed_there("only_there", attempt=1)), GONE],
+         "has been gone since {3}; it was on n2; this shadow had found no node"),
+        ([*DECIDED[:2], SHOWN, (2, placed_there("undecided"))],
+         "has been on n2 since {2}; this shadow had not decided yet"),
+        (DECIDED[:2], "has been waiting for a node since {0}; it has not been tried yet"),
+    ],
+)  # fmt: skip
+def test_a_shadow_binds_nothing(happened: list[tuple[int, Record]], line: str) -> None:
+    """The first line says what the other scheduler did, and what the shadow chose."""
+    explained = dataclasses.replace(told(*happened), is_shadow=True)
+    now = BEGIN + 60 * SECOND
+    times = [with_distance(BEGIN + at * SECOND, now) for at in range(4)]
+    assert headline_text(explained, now)[0] == f"default/p1 {line.format(*times)}"
 
 
 def test_a_simulation_has_no_present() -> None:
