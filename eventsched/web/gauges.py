@@ -141,6 +141,13 @@ class Gauges(Collector):
             ["profile"],
             {(profile,): count for profile, count in waits.unplaceable.items()},
         )
+        if waits.since is not None:
+            yield GaugeMetricFamily(
+                "eventsched_long_waits_since_timestamp_seconds",
+                "When the term began in which starving and unplaceable pods are counted (Unix "
+                "time). For 15 minutes from then on some may be missing.",
+                waits.since,
+            )
         family = CounterMetricFamily(
             "eventsched_preemption_anomalies_total",
             "Preemptions that did not help, by kind.",

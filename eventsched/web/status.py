@@ -80,6 +80,10 @@ class LongWaitFacts(Protocol):
     def unplaceable(self) -> Mapping[str, int]:
         """Those that no node would take, even without other pods."""
 
+    @property
+    def since(self) -> float | None:
+        """When the term began that they are counted in (s since 1970); None if nothing counts."""
+
 
 class ProcessStatus(Protocol):
     """A running scheduler. Before there is a term or a state, numbers are 0 and mappings empty."""

@@ -266,10 +266,10 @@ def test_anomalies_are_counted_of_what_the_leader_commits() -> None:
     status = running(replica(driver=driver, followed_stream=stream_state))
     observer = ServiceObserver(Metrics(), "s", status, assemble(None), StartClock())
     observer.records_committed(diary.entries, engine.state.now)
-    assert status.long_waits == ({"default-scheduler": 1}, {})
+    assert status.long_waits == ({"default-scheduler": 1}, {}, None)
     assert status.preemption_anomalies == {
         "evicted_again": 0, "nominated_again": 1, "preempted_for_nothing": 0,
     }  # fmt: skip
     driver.leader.leading = False
-    assert status.long_waits == ({}, {})
-    assert LiveStatus("").long_waits == ({}, {})
+    assert status.long_waits == ({}, {}, None)
+    assert LiveStatus("").long_waits == ({}, {}, None)

@@ -24,10 +24,12 @@ PATIENCE = 600 * SECOND
 
 
 class LongWaitCounts(NamedTuple):
-    """Pods that wait too long, by profile."""
+    """Pods that wait too long, by profile. ``since`` is when the term began that they are counted
+    in (s since 1970); None before a term."""
 
     starving: Mapping[str, int]
     unplaceable: Mapping[str, int]
+    since: float | None = None
 
 
 class _Wait:
@@ -48,6 +50,7 @@ class LongWaits:
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
+        self._since: float | None = None
         self._branches: dict[type, Callable[[Any, LogEntry, SchedulerState], None]] = {
             records.TermBegan: self._term_began,
             records.PodQueued: self._queued,
@@ -81,11 +84,12 @@ class LongWaits:
             placed = placed or _Placed(state.pods.values())
             if placed.came_after(wait.seq, pod_state.pod.priority):
                 starving[pod_state.pod.scheduler_name] += 1
-        return LongWaitCounts(starving, unplaceable)
+        return LongWaitCounts(starving, unplaceable, self._since)
 
-    def _term_began(self, began: records.TermBegan, _: LogEntry, __: SchedulerState) -> None:
+    def _term_began(self, began: records.TermBegan, entry: LogEntry, _: SchedulerState) -> None:
         """If this process led before, it does not know what happened since that term."""
         self._waits.clear()
+        self._since = entry.at / SECOND
 
     def _queued(self, queued: records.PodQueued, entry: LogEntry, _: SchedulerState) -> None:
         if queued.queue is not Queue.GATED and queued.uid not in self._waits:

@@ -52,6 +52,11 @@ class Followed:
         return found.starving.get(PROFILE, 0), found.unplaceable.get(PROFILE, 0)
 
     @property
+    def since(self) -> float | None:
+        """When the term began that the long waits are counted in (s)."""
+        return self.waits.counts(self.state).since
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """Preemptions that did not help, by kind, without zeros."""
         return {kind: count for kind, count in self.anomalies.counts.items() if count}
@@ -161,8 +166,10 @@ def test_a_term_knows_only_itself() -> None:
     diary = starving()
     diary.minute = 10
     diary.is_refused("huge")
+    assert Followed(diary).since is None
     diary.note(records.TermBegan(epoch=2, token="00000002"))
     assert Followed(diary).long_waits == (0, 0)
+    assert Followed(diary).since == diary.entries[-1].at / SECOND
     diary.queued("huge", Queue.ACTIVE, "Flush")
     diary.minute = 21
     diary.is_refused("huge")
