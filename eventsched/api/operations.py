@@ -107,7 +107,7 @@ def _decisions(asked: Asked) -> Any:
         raise InputError("after", "excludes before", "leave one of them out")
     if values.get("wait") and values["after"] is None:
         raise InputError("wait", "is for what comes after a position", "give after as well")
-    low, high = _range(asked, stream)
+    low, high = position_range(asked, stream)
     if values["after"] is not None:
         low = max(low, values["after"])
     if values["before"] is not None:
@@ -118,7 +118,7 @@ def _decisions(asked: Asked) -> Any:
     return decisions_page(stream, asked.sees, wanted, values["limit"], newest=newest)
 
 
-def _range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]:
+def position_range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]:
     """The positions of the times from and until."""
     places = []
     for name in ("from", "until"):
@@ -271,10 +271,10 @@ def head_of(asked: Asked) -> int:
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
 _OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
 _WORDS = (p.WIDTH, p.FULL)
-_FROM = p.Parameter("from", "from this position or time on, as `at` of /state takes it")
-_UNTIL = p.Parameter("until", "before this position or time")
+FROM = p.Parameter("from", "from this position or time on, as `at` of /state takes it")
+UNTIL = p.Parameter("until", "before this position or time")
 _OUTCOME = p.Parameter("outcome", "with this outcome", values=_SCHEMA_OUTCOMES)
-_BEFORE = p.Parameter(
+BEFORE = p.Parameter(
     "before", "before this position, the newest first: next of the page before", "integer"
 )
 _AFTER = p.Parameter("after", "from this position on, the oldest first", "integer")
@@ -300,7 +300,7 @@ OPERATIONS = (
     Operation(
         "/decisions", "Decisions by position, newest first",
         (p.STREAM, p.NAMESPACE, p.Parameter("pod", "of pods of this name"), p.OWNER, p.REASON,
-         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, _FROM, _UNTIL, _BEFORE, _AFTER, _WAIT,
+         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, FROM, UNTIL, BEFORE, _AFTER, _WAIT,
          p.PAGE_LIMIT),
         answers.Decisions, _decisions, waits=True,
     ),

@@ -11,8 +11,8 @@ from typing import Any
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
 from eventsched.cli.output.state_output import (
+    anomalies_json,
     anomalies_text,
-    anomaly_json,
     missed_json,
     missed_text,
     place_text,
@@ -160,17 +160,16 @@ def _run_anomalies(options: argparse.Namespace) -> int:
             problem = "are views of a database, which this log is not in"
             remedy = "name its database, or one that `eventsched db restore` has put the archive in"
             raise InputError("--anomalies", problem, remedy)
-        most = sys.maxsize if options.full else _MOST_ANOMALIES
-        found = stored_anomalies(log.view_rows, stream, most)
+        most = sys.maxsize - 1 if options.full else _MOST_ANOMALIES
+        found = stored_anomalies(log.view_rows, stream, most + 1)
         last = log.last_batch()
     now = time.time_ns() // 1_000
     if last is not None and is_virtual(last.records[-1].at):
         now = last.records[-1].at
     if options.output == "json":
-        document = {"stream": stream, "anomalies": [anomaly_json(each) for each in found]}
-        print(json.dumps(document, ensure_ascii=False))
+        print(json.dumps(anomalies_json(stream, found, most), ensure_ascii=False))
     else:
-        print(anomalies_text(found, now))
+        print(anomalies_text(found, now, most))
     return 0
 
 

@@ -11,6 +11,7 @@ from eventsched.pages import (
     pods_question,
     what_if_question,
 )
+from eventsched.pages.findings import findings_question, help_question
 from eventsched.pages.page_question import PageQuestion, PageRequest
 
 
@@ -19,7 +20,8 @@ class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
     ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
-    makes the one of a form from its fields and the answer."""
+    makes the one of a form from its fields and the answer. ``below`` is the screen of the
+    navigation that it belongs to."""
 
     name: str
     title: str
@@ -28,6 +30,7 @@ class Screen:
     in_navigation: bool = True
     further: Callable[[PageRequest, Any], dict[str, str]] | None = None
     posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
+    below: str = ""
 
     @property
     def methods(self) -> list[str]:
@@ -51,7 +54,20 @@ SCREENS = (
         in_navigation=False, further=decision_question.further,
     ),
     Screen(
+        "anomalies", "Findings", "/findings", findings_question.anomalies,
+        further=findings_question.beside_anomalies,
+    ),
+    Screen(
+        "evictions", "Evictions", "/findings/evictions", findings_question.evictions,
+        in_navigation=False, below="anomalies",
+    ),
+    Screen(
+        "refusals", "Refusals", "/findings/refusals", findings_question.refusals,
+        in_navigation=False, below="anomalies",
+    ),
+    Screen(
         "what_if", "What-if", "/what-if", what_if_question.question,
         posted=what_if_question.posted,
     ),
+    Screen("help", "Help", "/help", help_question.question),
 )  # fmt: skip

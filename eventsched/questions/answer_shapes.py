@@ -320,9 +320,20 @@ class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, Any]
 
 
+class AnomalyKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of anomaly: how many the answer has of it, whether there are more, and the ``rule``
+    with its thresholds, in words."""
+
+    kind: str
+    count: int
+    more: bool
+    rule: str
+
+
 class AnomaliesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The anomalies of a stream: the pods that starve, longest first, then the newest of the
-    others, at most ``limit`` of each view."""
+    others, at most ``limit`` of each kind. ``kinds`` are all that are looked for."""
 
     stream: str
+    kinds: list[AnomalyKind]
     anomalies: list[AnomalyRow]

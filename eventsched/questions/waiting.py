@@ -7,7 +7,7 @@ import msgspec
 
 from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.state_output import (
-    anomaly_json,
+    anomalies_json,
     first_of_queues,
     place_text,
     queue_text,
@@ -20,7 +20,6 @@ from eventsched.history.past_state.anomalies import stored_anomalies
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
 from eventsched.questions.answer_shapes import (
     AnomaliesAnswer,
-    AnomalyRow,
     QueueAnswer,
     QueuedRow,
 )
@@ -103,8 +102,7 @@ def _waiting(
 
 
 def anomalies_answer(stream: LoggedStream, sees: Visibility, limit: int) -> AnomaliesAnswer:
-    """The anomalies of a stream, at most ``limit`` of each view. Raises UnavailableError."""
+    """The anomalies of a stream, at most ``limit`` of each kind. Raises UnavailableError."""
     visible, values = sees.condition("v.namespace")
-    found = stored_anomalies(stream.rows.of_views, stream.name, limit, visible, values)
-    rows = [msgspec.convert(anomaly_json(each), AnomalyRow) for each in found]
-    return AnomaliesAnswer(stream=stream.name, anomalies=rows)
+    found = stored_anomalies(stream.rows.of_views, stream.name, limit + 1, visible, values)
+    return msgspec.convert(anomalies_json(stream.name, found, limit), AnomaliesAnswer)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from eventsched.api.application import OPENAPI, application
+from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS, Desk, Operation
 from eventsched.api.what_if.what_if_operations import WHAT_IF, WHAT_IF_OPERATIONS
@@ -76,7 +77,9 @@ def bounded(examples: int) -> settings:
 
 
 @pytest.mark.parametrize(
-    "operation", [*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS], ids=lambda each: each.path
+    "operation",
+    [*OPERATIONS, *FINDING_OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS],
+    ids=lambda each: each.path,
 )
 def test_answers_are_as_documented(
     document: Any, known: dict[str, st.SearchStrategy[str]], operation: Operation

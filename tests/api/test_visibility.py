@@ -13,6 +13,7 @@ import pytest
 from starlette.requests import Request
 
 from eventsched.api.application import ROOT, application
+from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import OPERATIONS, Desk
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
@@ -292,6 +293,28 @@ def ask_try(world: World) -> None:
     assert refused.status == 403
 
 
+def ask_evictions(world: World) -> None:
+    for words in ("", f"namespace={OWN}", "node=n0", "before=100000"):
+        for preemption in world.seen(f"/evictions?{words}")["preemptions"]:
+            pods = [preemption["namespace"], *(e["namespace"] for e in preemption["victims"])]
+            assert OWN in pods
+            assert set(pods) <= {OWN, None}
+    for namespace in world.namespaces:
+        world.refused(f"/evictions?namespace={namespace}")
+
+
+def ask_refusals(world: World) -> None:
+    failed = [each for each in world.own if each["outcome"] in ("unschedulable", "error")]
+    answer = world.seen("/refusals")
+    assert (answer["attempts"], answer["failed"]) == (len(world.own), len(failed))
+    for namespace in world.namespaces:
+        world.refused(f"/refusals?namespace={namespace}")
+
+
+def ask_flushed(world: World) -> None:
+    assert _is_own(world.seen("/queue/flushed")["pods"])
+
+
 QUESTIONS = {
     "/streams": ask_streams,
     "/now": ask_now,
@@ -310,11 +333,15 @@ QUESTIONS = {
     "/queue/anomalies": ask_anomalies,
     "/diff": ask_diff,
     "/try": ask_try,
+    "/evictions": ask_evictions,
+    "/refusals": ask_refusals,
+    "/queue/flushed": ask_flushed,
 }
 
 
 def test_every_operation_is_asked() -> None:
-    assert [operation.path for operation in OPERATIONS] == list(QUESTIONS)
+    every = (*OPERATIONS, *FINDING_OPERATIONS)
+    assert [operation.path for operation in every] == list(QUESTIONS)
 
 
 @pytest.mark.parametrize("path", QUESTIONS)

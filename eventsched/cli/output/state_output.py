@@ -8,7 +8,7 @@ from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough, zone
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
 from eventsched.domain.records import Queue
-from eventsched.history.past_state.anomalies import Anomaly
+from eventsched.history.past_state.anomalies import KINDS, RULES, Anomaly
 from eventsched.history.past_state.missed_wake_ups import MissedWakeUp
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
@@ -284,16 +284,43 @@ def missed_json(missed: MissedWakeUp) -> dict[str, Any]:
     }
 
 
-def anomalies_text(anomalies: Sequence[Anomaly], now: int) -> str:
-    """Anomalies as a table."""
+def anomalies_text(anomalies: Sequence[Anomaly], now: int, limit: int) -> str:
+    """Anomalies as a table, at most ``limit`` of each kind, and when each counts as one."""
     if not anomalies:
         return "no anomalies"
+    by_kind = _by_kind(anomalies)
+    shown = [each for found in by_kind.values() for each in found[:limit]]
     rows = [
         [each.kind, f"{each.namespace}/{each.pod}", rough(max(0, now - each.since)), each.text]
-        for each in anomalies
+        for each in shown
     ]
-    found = counted(len(anomalies), "finding")
-    return f"{found}\n\n{table(('anomaly', 'pod', 'since', 'what'), rows)}"
+    number = counted(len(shown), "finding")
+    cut = [kind for kind, each in by_kind.items() if len(each) > limit]
+    if cut:
+        number += f"; of these kinds only the first {limit}: {', '.join(cut)}"
+    rules = "\n".join(f"{kind}: {RULES[kind]}" for kind, each in by_kind.items() if each)
+    return f"{number}\n\n{table(('anomaly', 'pod', 'since', 'what'), rows)}\n\n{rules}"
+
+
+def anomalies_json(stream: str, anomalies: Sequence[Anomaly], limit: int) -> dict[str, Any]:
+    """Anomalies as JSON, at most ``limit`` of each kind, with the number of each kind and its
+    rule."""
+    shown = _by_kind(anomalies)
+    return {
+        "stream": stream,
+        "kinds": [
+            {
+                "kind": kind, "count": min(limit, len(found)), "more": len(found) > limit,
+                "rule": RULES[kind],
+            }
+            for kind, found in shown.items()
+        ],
+        "anomalies": [anomaly_json(each) for found in shown.values() for each in found[:limit]],
+    }  # fmt: skip
+
+
+def _by_kind(anomalies: Sequence[Anomaly]) -> dict[str, list[Anomaly]]:
+    return {kind: [each for each in anomalies if each.kind == kind] for kind in KINDS}
 
 
 def anomaly_json(anomaly: Anomaly) -> dict[str, Any]:

@@ -15,6 +15,21 @@ STARVING, UNPLACEABLE, EVICTED, NOMINATED, FOR_NOTHING = (
 KINDS = STARVING, UNPLACEABLE, EVICTED, NOMINATED, FOR_NOTHING
 LOOKED_AT = 1_000
 """Victims of preemptions that are looked at, the newest, as the view ping_pongs does."""
+LONG_WAIT_MINUTES, AGAIN_MINUTES, AGAIN_TIMES = 10, 60, 3
+"""The thresholds of the views: from when a wait is long, and how often within how long is again."""
+RULES = {
+    STARVING: f"has waited {LONG_WAIT_MINUTES} minutes or longer for a node that other pods fill, "
+    "while later pods of its priority or less were placed and are still there",
+    UNPLACEABLE: f"has waited {LONG_WAIT_MINUTES} minutes or longer, and at its last attempt no "
+    "node would have taken it even without other pods",
+    EVICTED: f"pods of one workload had to leave {AGAIN_TIMES} times within {AGAIN_MINUTES} "
+    f"minutes, each added after the one before had left; among the last {LOOKED_AT:,} victims",
+    NOMINATED: f"preempted {AGAIN_TIMES} times within {AGAIN_MINUTES} minutes without finding a "
+    f"node in between; among the last {LOOKED_AT:,} victims",
+    FOR_NOTHING: "victims left a node, and the pod went to another node or was deleted; among the "
+    f"last {LOOKED_AT:,} victims",
+}
+"""Kind → when the views count something as one, in words."""
 
 _FLOOR = """
 SELECT coalesce(min(seq), 0) AS floor FROM (
@@ -27,8 +42,10 @@ WHERE v.stream = :stream{visible} ORDER BY v.waiting_since, v.seq LIMIT :limit
 """
 _LONG_WAIT_VIEWS = {STARVING: "starving_pods", UNPLACEABLE: "unplaceable_pods"}
 _PING_PONGS = """
-SELECT v.* FROM eventsched.ping_pongs v
-WHERE v.stream = :stream{visible} ORDER BY v.kind, v.seq DESC LIMIT :limit
+SELECT * FROM (
+    SELECT v.*, row_number() OVER (PARTITION BY v.kind ORDER BY v.seq DESC) AS place
+    FROM eventsched.ping_pongs v WHERE v.stream = :stream{visible}
+) newest WHERE place <= :limit ORDER BY kind, seq DESC
 """
 _FOR_NOTHING = """
 SELECT v.*, v.at AS since FROM eventsched.preempted_for_nothing v
@@ -87,7 +104,7 @@ def stored_anomalies(
     visible: str = "",
     values: Mapping[str, Any] | None = None,
 ) -> list[Anomaly]:
-    """The anomalies of a stream, at most ``limit`` of each view: the pods that wait longest, then
+    """The anomalies of a stream, at most ``limit`` of each kind: the pods that wait longest, then
     the newest preemptions. ``visible`` is a condition of SQL on ``v.namespace``, with ``values``.
     """
     named = {"stream": stream, "limit": limit, **(values or {})}

@@ -1,0 +1,57 @@
+"""The operations about what stands out: evictions, refusals by plugin, and pods that only a flush
+brought to a node."""
+
+from typing import Any
+
+from eventsched.api import parameters as p
+from eventsched.api.operations import BEFORE, FROM, UNTIL, Asked, Operation, position_range
+from eventsched.questions.findings.finding_answers import (
+    EvictionsAnswer,
+    FlushedPodsAnswer,
+    RefusalsAnswer,
+)
+from eventsched.questions.findings.flushed_pods import flushed_pods_page
+from eventsched.questions.findings.preemption_rows import EvictionFilter, evictions_page
+from eventsched.questions.findings.refusal_counts import RefusalFilter, refusal_counts
+
+
+def _evictions(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream()
+    low, high = position_range(asked, stream)
+    if values["before"] is not None:
+        high = values["before"] if high is None else min(high, values["before"])
+    wanted = EvictionFilter(namespace=values["namespace"], node=values["node"], low=low, high=high)
+    return evictions_page(stream, asked.sees, wanted, values["limit"])
+
+
+def _refusals(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream()
+    low, high = position_range(asked, stream)
+    wanted = RefusalFilter(
+        namespace=values["namespace"], profile=values["profile"], low=low, high=high
+    )
+    return refusal_counts(stream, asked.sees, wanted)
+
+
+def _flushed(asked: Asked) -> Any:
+    values = asked.values
+    return flushed_pods_page(asked.stream(), asked.sees, values["before"], values["limit"])
+
+
+FINDING_OPERATIONS = (
+    Operation(
+        "/evictions", "Who evicted whom: preemptions with their victims, newest first",
+        (p.STREAM,
+         p.Parameter("namespace", "with a pod of this namespace, on either side"),
+         p.Parameter("node", "on this node"), FROM, UNTIL, BEFORE, p.PAGE_LIMIT),
+        EvictionsAnswer, _evictions,
+    ),
+    Operation(
+        "/refusals", "Which plugins refuse most, by reason, in the newest attempts of a range",
+        (p.STREAM, p.NAMESPACE, p.PROFILE, FROM, UNTIL), RefusalsAnswer, _refusals,
+    ),
+    Operation(
+        "/queue/flushed", "Pods that only the flush of the unschedulable queue brought to a node",
+        (p.STREAM, BEFORE, p.PAGE_LIMIT), FlushedPodsAnswer, _flushed,
+    ),
+)  # fmt: skip

@@ -1,0 +1,82 @@
+"""What the pages Findings ask: anomalies, evictions, and refusals by plugin."""
+
+from typing import Any
+
+from eventsched.pages.api_call import call_of
+from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
+
+EXAMPLES, MOST_EXAMPLES = 20, 1_000
+"""Anomalies of each kind that the page shows, and at most with ``limit=``."""
+_ANOMALIES = """\
+SELECT * FROM eventsched.starving_pods ORDER BY waiting_since;
+SELECT * FROM eventsched.unplaceable_pods ORDER BY waiting_since;
+SELECT * FROM eventsched.ping_pongs ORDER BY seq DESC;
+SELECT * FROM eventsched.preempted_for_nothing ORDER BY seq DESC;"""
+_EVICTIONS = """\
+SELECT decided_at, namespace, pod, node, preemptor, outcome, gone_at
+FROM eventsched.evictions{where} ORDER BY decided_seq DESC LIMIT 100;"""
+_REFUSALS = """\
+SELECT plugin, code, reason, count(*) AS attempts, sum(nodes) AS nodes
+FROM eventsched.refusals{where} GROUP BY 1, 2, 3 ORDER BY 5 DESC;"""
+
+
+def anomalies(request: PageRequest) -> PageQuestion:
+    """The request for the anomalies."""
+    stream = request.query.get("stream")
+    limit = request.query.get("limit", str(EXAMPLES))
+    call = call_of("/queue/anomalies", stream=stream, limit=limit)
+    cli = command("queue", "--anomalies", stream=stream)
+    return PageQuestion(call, _ANOMALIES, cli)
+
+
+def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
+    """The pods that only a flush brought to a node."""
+    asked = {name: request.query.get(name) for name in ("stream", "limit")}
+    return {"flushed": call_of("/queue/flushed", {"limit": str(EXAMPLES), **_given(asked)})}
+
+
+def evictions(request: PageRequest) -> PageQuestion:
+    """The request for who evicted whom."""
+    query = request.query
+    names = ("stream", "namespace", "node", "from", "until", "before", "limit")
+    call = call_of("/evictions", {name: query.get(name) for name in names})
+    conditions = [f"node = {literal(query['node'])}"] if "node" in query else []
+    if "namespace" in query:
+        begin = literal(query["namespace"] + "/")
+        own = f"namespace = {literal(query['namespace'])}"
+        conditions.append(f"({own} OR starts_with(preemptor, {begin}))")
+    conditions += _positions(query, "decided_seq", before="before")
+    return _as_sql(call, _EVICTIONS, conditions, query.get("stream"))
+
+
+def refusals(request: PageRequest) -> PageQuestion:
+    """The request for which plugin refuses most."""
+    query = request.query
+    names = ("stream", "namespace", "profile", "from", "until")
+    call = call_of("/refusals", {name: query.get(name) for name in names})
+    conditions = ["code <> 'NotEvaluated'"]
+    if "namespace" in query:
+        conditions.append(f"namespace = {literal(query['namespace'])}")
+    conditions += _positions(query, "seq")
+    if "profile" in query:  # the view has no profiles
+        return PageQuestion(call)
+    return _as_sql(call, _REFUSALS, conditions, query.get("stream"))
+
+
+def _positions(query: Any, column: str, before: str = "until") -> list[str]:
+    """The conditions on positions. Times are left out: the API finds their positions."""
+    signs = {"from": ">=", "until": "<", before: "<"}
+    return [
+        f"{column} {sign} {query[name]}"
+        for name, sign in signs.items()
+        if query.get(name, "").isdecimal()
+    ]
+
+
+def _as_sql(call: str, text: str, conditions: list[str], stream: str | None) -> PageQuestion:
+    sql = text.format(where=f"\nWHERE {' AND '.join(conditions)}" if conditions else "")
+    return PageQuestion(call, sql, command("sql", "-c", " ".join(sql.split()), stream=stream))
+
+
+def _given(asked: dict[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in asked.items() if value}

@@ -1,0 +1,112 @@
+"""The shapes of these answers: as in answer_shapes.py, times are ISO 8601 in UTC, and positions
+count the records of a stream."""
+
+import msgspec
+
+
+class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A victim of a preemption. ``outcome`` is ``gone``; ``open``, if it was asked to leave and is
+    still there; ``leaving``, if it was being deleted already; or ``sent back``, if its bind had not
+    begun, so that it was taken off its node without an eviction. All names are null for a pod that
+    the client may not see."""
+
+    namespace: str | None
+    pod: str | None
+    uid: str | None
+    outcome: str
+    gone: int | None
+    gone_at: str | None
+
+
+class EvictionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A preemption: the pods that had to leave ``node`` for a pod. ``namespace``, ``pod`` and
+    ``uid`` are the pod that it was for, null if the client may not see it; ``decided`` is the
+    position of its attempt."""
+
+    position: int
+    at: str
+    node: str
+    namespace: str | None
+    pod: str | None
+    uid: str | None
+    decided: int | None
+    victims: list[EvictedPod]
+
+
+class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of preemptions, the newest first. ``next`` is the position to go on from with
+    ``before``, null at the end. A page can have fewer than its limit, and a ``next``."""
+
+    stream: str
+    head: int
+    preemptions: list[EvictionRow]
+    next: int | None
+
+
+class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a plugin refused nodes for one reason: in how many attempts, in how many of these
+    no node was found (``failed``), and how many nodes in all. ``newest`` is the position of the
+    last such attempt."""
+
+    code: str
+    reason: str
+    attempts: int
+    failed: int
+    nodes: int
+    newest: int
+
+
+class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a plugin refused nodes, as RefusalReason; ``plugin`` is null for nodes that
+    PreFilter left out. An attempt with several reasons counts once. The reasons of most nodes come
+    first."""
+
+    plugin: str | None
+    attempts: int
+    failed: int
+    nodes: int
+    reasons: list[RefusalReason]
+
+
+class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The refusals of the ``attempts`` at positions from ``begin`` to before ``end``, by plugin,
+    those of most attempts first; ``failed`` of the attempts found no node. ``since`` and ``until``
+    are the times of the first and the last one. ``next`` is null, or what ``until`` has to be for
+    the attempts before these."""
+
+    stream: str
+    head: int
+    begin: int
+    end: int
+    since: str | None
+    until: str | None
+    attempts: int
+    failed: int
+    plugins: list[PluginRefusals]
+    next: int | None
+
+
+class FlushedPodRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that was refused (position ``failed``), that no change woke until the flush of the
+    unschedulable queue (``flushed``), and that the next attempt placed on ``node`` (``placed``).
+    ``waited_seconds`` is the time from the refusal to the flush."""
+
+    namespace: str
+    pod: str
+    uid: str
+    failed: int
+    flushed: int
+    flushed_at: str
+    placed: int
+    node: str
+    waited_seconds: float
+
+
+class FlushedPodsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The pods that a flush brought to a node, the newest flush first. ``next`` is the position to
+    go on from with ``before``, null at the end."""
+
+    stream: str
+    head: int
+    pods: list[FlushedPodRow]
+    next: int | None

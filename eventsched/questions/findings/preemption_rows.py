@@ -1,0 +1,146 @@
+"""Who evicted whom: preemptions with their victims, by position."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from eventsched.cli.output.time_format import iso
+from eventsched.questions.findings.finding_answers import (
+    EvictedPod,
+    EvictionRow,
+    EvictionsAnswer,
+)
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+
+LOOKED_AT = 2_000
+"""Preemptions that one page looks at. Each has as many victims as pods leave one node."""
+
+_EDGE = """
+SELECT min(w.seq) AS edge, count(*) AS looked FROM (
+    SELECT DISTINCT v.seq FROM eventsched_log.victim v
+    WHERE v.stream = :s AND v.seq >= :low AND v.seq < :high ORDER BY v.seq DESC LIMIT :most
+) AS w
+"""
+_PAGE = """
+SELECT v.seq FROM eventsched_log.victim v
+LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
+LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
+WHERE v.stream = :s AND v.seq >= :low AND v.seq < :high{conditions}
+GROUP BY v.seq ORDER BY v.seq DESC LIMIT :limit
+"""
+_VICTIMS = """
+SELECT v.seq, v.at, v.node, v.spared, CAST(v.pod AS text) AS uid, p.namespace, p.name,
+       CAST(v.preemptor AS text) AS preemptor, m.namespace AS preemptor_namespace,
+       m.name AS preemptor_name, e.seq AS gone, e.at AS gone_at, d.seq AS decided
+FROM eventsched_log.victim v
+LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
+LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
+LEFT JOIN LATERAL (
+    SELECT g.seq, g.at FROM eventsched_log.pod_end g
+    WHERE g.stream = v.stream AND g.pod = v.pod AND g.seq > v.seq ORDER BY g.seq LIMIT 1
+) e ON true
+LEFT JOIN LATERAL (
+    SELECT max(a.seq) AS seq FROM eventsched_log.decision a
+    WHERE a.stream = v.stream AND a.pod = v.preemptor AND a.seq < v.seq
+) d ON true
+WHERE v.stream = :s AND v.seq IN :seqs
+ORDER BY v.seq DESC, p.namespace, p.name, v.pod
+"""
+
+
+class EvictionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which preemptions: those with a pod of ``namespace``, as a victim or as the pod that it was
+    for, and those on ``node``; at positions from ``low`` to before ``high``."""
+
+    namespace: str | None = None
+    node: str | None = None
+    low: int = 0
+    high: int | None = None
+
+
+def evictions_page(
+    stream: LoggedStream, sees: Visibility, wanted: EvictionFilter, limit: int
+) -> EvictionsAnswer:
+    """A page of preemptions, the newest first: those with a pod that may be seen. Raises
+    UnavailableError and NotVisibleError."""
+    if wanted.namespace is not None:
+        sees.require(wanted.namespace, "namespace")
+    head = stream.rows.head
+    high = head if wanted.high is None else min(wanted.high, head)
+    edge = stream.rows.one(_EDGE, low=wanted.low, high=high, most=LOOKED_AT)
+    assert edge is not None
+    found: list[EvictionRow] = []
+    more = edge["edge"] if edge["looked"] == LOOKED_AT else None
+    if edge["looked"]:
+        conditions, values = _conditions(sees, wanted)
+        query = _PAGE.format(conditions=conditions)
+        rows = stream.rows.all(query, low=edge["edge"], high=high, limit=limit + 1, **values)
+        seqs = [row["seq"] for row in rows]
+        if len(seqs) > limit:
+            seqs = seqs[:limit]
+            more = seqs[-1]
+        found = _preemptions(stream, sees, seqs)
+    return EvictionsAnswer(stream=stream.name, head=head, preemptions=found, next=more)
+
+
+def _conditions(sees: Visibility, wanted: EvictionFilter) -> tuple[str, dict[str, Any]]:
+    """What else a row has to be, as SQL, and the values in it."""
+    visible, seen = sees.condition("p.namespace")
+    other, _ = sees.condition("m.namespace")
+    text, values = "", dict[str, Any](seen)
+    if visible:
+        text += f" AND (true{visible} OR true{other})"
+    if wanted.namespace is not None:
+        text += " AND :namespace IN (p.namespace, m.namespace)"
+        values["namespace"] = wanted.namespace
+    if wanted.node is not None:
+        text += " AND v.node = :node"
+        values["node"] = wanted.node
+    return text, values
+
+
+def _preemptions(stream: LoggedStream, sees: Visibility, seqs: Sequence[int]) -> list[EvictionRow]:
+    if not seqs:
+        return []
+    by_position: dict[int, list[Any]] = {}
+    for row in stream.rows.all(_VICTIMS, seqs=list(seqs)):
+        by_position.setdefault(row["seq"], []).append(row)
+    return [_preemption(sees, rows) for rows in by_position.values()]
+
+
+def _preemption(sees: Visibility, rows: Sequence[Any]) -> EvictionRow:
+    first = rows[0]
+    names = _names(sees, first["preemptor_namespace"], first["preemptor_name"], first["preemptor"])
+    return EvictionRow(
+        position=first["seq"],
+        at=iso(first["at"]),
+        node=first["node"],
+        namespace=names[0],
+        pod=names[1],
+        uid=names[2],
+        decided=first["decided"] if names[2] is not None else None,
+        victims=[_victim(sees, row) for row in rows],
+    )
+
+
+def _victim(sees: Visibility, row: Any) -> EvictedPod:
+    namespace, name, uid = _names(sees, row["namespace"], row["name"], row["uid"])
+    return EvictedPod(
+        namespace=namespace,
+        pod=name,
+        uid=uid,
+        outcome=row["spared"] or ("open" if row["gone"] is None else "gone"),
+        gone=row["gone"],
+        gone_at=None if row["gone_at"] is None else iso(row["gone_at"]),
+    )
+
+
+def _names(
+    sees: Visibility, namespace: str | None, name: str | None, uid: str
+) -> tuple[str | None, str | None, str | None]:
+    """Namespace, name and uid of a pod, None each if it may not be seen."""
+    if sees.is_whole or (namespace is not None and sees.sees(namespace)):
+        return namespace, name, uid
+    return None, None, None

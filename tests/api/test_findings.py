@@ -1,0 +1,185 @@
+"""Who evicted whom, which plugins refuse most, and whom only a flush brought to a node, over logs
+that are written record by record."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from eventsched.api.application import application
+from eventsched.api.gates.gate import OpenGate
+from eventsched.api.operations import Desk
+from eventsched.domain.records import MoveCause, Queue
+from eventsched.questions.findings import flushed_pods, preemption_rows, refusal_counts
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
+from tests.api.test_visibility import OneNamespace
+from tests.databases import Server, migrate
+from tests.postgres.anomalous import FULL, TOO_SMALL, Diary
+
+STREAM = "findings"
+OF_STREAM = f"stream={STREAM}"
+
+
+def written(address: str) -> None:
+    """``boss`` evicts three pods of two namespaces, and then one more, which stays; ``late`` is
+    placed after a flush."""
+    migrate(address)
+    diary = Diary("n1", "n2")
+    for name, namespace in (("a", "prod"), ("b", "guests"), ("c", "prod"), ("d", "guests")):
+        diary.is_placed(diary.arrives(name, namespace=namespace), "n1")
+    diary.arrives("boss", priority=9, namespace="guests")
+    diary.minute = 1
+    diary.preempts("boss", "n1", "a", "b", "c", leaving=("c",))
+    diary.goes("a", "c")
+    diary.minute = 2
+    diary.preempts("boss", "n1", "d")
+    diary.is_refused(diary.arrives("late", namespace="prod"), FULL, TOO_SMALL)
+    diary.minute = 8
+    diary.queued("late", Queue.ACTIVE, MoveCause.FLUSH)
+    diary.is_placed("late", "n2")
+    diary.write(address, STREAM)
+
+
+@pytest.fixture(scope="module")
+def desk(one_server: Server) -> Iterator[Desk]:
+    with one_server.fresh(written) as url, closing(DatabaseStreams(url)) as streams:
+        yield Desk(streams, FoldedStates())
+
+
+@pytest.fixture(scope="module")
+def whole(desk: Desk) -> Client:
+    """A client that sees everything."""
+    return Client(application(desk, OpenGate(local_only=True)))
+
+
+@pytest.fixture(scope="module")
+def prod(desk: Desk) -> Client:
+    """A client that sees the namespace prod."""
+    return Client(application(desk, OneNamespace()))
+
+
+def decided(client: Client, pod: str) -> list[int]:
+    """The positions of a pod's attempts, the first one first."""
+    found = client.get(f"/decisions?{OF_STREAM}&pod={pod}&after=0")["decisions"]
+    return [each["position"] for each in found]
+
+
+def victims(preemption: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [
+        (each["namespace"], each["pod"], each["outcome"], each["gone_at"])
+        for each in preemption["victims"]
+    ]
+
+
+def test_who_evicted_whom(whole: Client) -> None:
+    answer = whole.get(f"/evictions?{OF_STREAM}")
+    second, first = answer["preemptions"]
+    assert answer["next"] is None
+    for preemption in (first, second):
+        assert (preemption["namespace"], preemption["pod"]) == ("guests", "boss")
+        assert preemption["node"] == "n1"
+    assert victims(first) == [
+        ("guests", "b", "open", None),
+        ("prod", "a", "gone", "1970-01-01T00:01:00+00:00"),
+        ("prod", "c", "leaving", "1970-01-01T00:01:00+00:00"),
+    ]
+    assert victims(second) == [("guests", "d", "open", None)]
+    assert [first["decided"], second["decided"]] == decided(whole, "boss")
+    assert first["at"] == "1970-01-01T00:01:00+00:00"
+
+
+def test_evictions_page_by_page(whole: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The victims of one preemption are on one page, however few are looked at."""
+    [second, first] = whole.get(f"/evictions?{OF_STREAM}")["preemptions"]
+    path = f"/evictions?{OF_STREAM}&limit=1"
+    assert list(whole.pages(path, "preemptions")) == [[second], [first]]
+    monkeypatch.setattr(preemption_rows, "LOOKED_AT", 1)
+    pages = whole.pages(f"/evictions?{OF_STREAM}&namespace=prod", "preemptions")
+    assert list(pages) == [[], [first], []]
+
+
+@pytest.mark.parametrize(
+    ("words", "pages"),
+    [
+        ("namespace=prod", [1]), ("namespace=guests", [2, 1]), ("node=n1", [2, 1]),
+        ("node=n2", []), ("from={second}", [2]), ("until={second}", [1]),
+        ("until=1970-01-01T00:02:00", [1]), ("before={second}&until=100000", [1]),
+    ],
+)  # fmt: skip
+def test_filters_of_evictions(whole: Client, words: str, pages: list[int]) -> None:
+    [second, first] = whole.get(f"/evictions?{OF_STREAM}")["preemptions"]
+    wanted = [{1: first, 2: second}[number] for number in pages]
+    asked = words.format(second=second["position"])
+    assert whole.get(f"/evictions?{OF_STREAM}&{asked}")["preemptions"] == wanted
+
+
+def test_a_client_sees_evictions_with_pods_of_its_own(whole: Client, prod: Client) -> None:
+    """And of the others that there were some."""
+    [_, first] = whole.get(f"/evictions?{OF_STREAM}")["preemptions"]
+    [seen] = prod.get(f"/evictions?{OF_STREAM}")["preemptions"]
+    hidden = {"namespace": None, "pod": None, "uid": None}
+    own = {"position": first["position"], "at": first["at"], "node": "n1"}
+    assert seen == {
+        **hidden, **own, "decided": None,
+        "victims": [{**first["victims"][0], **hidden}, *first["victims"][1:]],
+    }  # fmt: skip
+    assert "not yours" in prod.problem(f"/evictions?{OF_STREAM}&namespace=guests", 403)
+
+
+def test_which_plugin_refuses_most(whole: Client) -> None:
+    answer = whole.get(f"/refusals?{OF_STREAM}")
+    [attempt, _] = decided(whole, "late")
+    assert (answer["attempts"], answer["failed"], answer["next"]) == (8, 3, None)
+    assert answer["plugins"] == [
+        {
+            "plugin": "NodeResourcesFit", "attempts": 3, "failed": 3, "nodes": 4,
+            "reasons": [
+                {"code": "Unschedulable", "reason": "Insufficient cpu", "attempts": 3, "failed": 3,
+                 "nodes": 3, "newest": attempt},
+                {"code": "UnschedulableAndUnresolvable", "reason": "Insufficient cpu",
+                 "attempts": 1, "failed": 1, "nodes": 1, "newest": attempt},
+            ],
+        }
+    ]  # fmt: skip
+    assert (answer["since"], answer["until"]) == ("1970-01-01T00:00:00+00:00", "1970-01-01T00:08:00+00:00")
+
+
+def test_refusals_of_a_part(whole: Client, prod: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a namespace, of what a client may see, and of a range that is looked at in parts."""
+    for answer in (
+        prod.get(f"/refusals?{OF_STREAM}"), whole.get(f"/refusals?{OF_STREAM}&namespace=prod")
+    ):  # fmt: skip
+        assert (answer["attempts"], answer["failed"]) == (4, 1)
+        assert [each["nodes"] for each in answer["plugins"]] == [2]
+    assert "not yours" in prod.problem(f"/refusals?{OF_STREAM}&namespace=guests", 403)
+    assert whole.get(f"/refusals?{OF_STREAM}&profile=other")["attempts"] == 0
+    monkeypatch.setattr(refusal_counts, "LOOKED_AT", 3)
+    parts = [whole.get(f"/refusals?{OF_STREAM}")]
+    while parts[-1]["next"] is not None:
+        parts.append(whole.get(f"/refusals?{OF_STREAM}&until={parts[-1]['next']}"))
+    assert [each["attempts"] for each in parts] == [3, 3, 2]
+    assert [each["failed"] for each in parts] == [2, 1, 0]
+
+
+def test_whom_only_a_flush_brought_to_a_node(
+    whole: Client, prod: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [failed, placed] = decided(whole, "late")
+    [found] = whole.get(f"/queue/flushed?{OF_STREAM}")["pods"]
+    assert (found["namespace"], found["pod"], found["node"]) == ("prod", "late", "n2")
+    assert (found["failed"], found["placed"], found["waited_seconds"]) == (failed, placed, 360)
+    assert failed < found["flushed"] < placed
+    assert prod.get(f"/queue/flushed?{OF_STREAM}")["pods"] == [found]
+    monkeypatch.setattr(flushed_pods, "LOOKED_AT", 1)
+    pages = whole.pages(f"/queue/flushed?{OF_STREAM}", "pods")
+    assert [each for page in pages for each in page] == [found]
+
+
+def test_a_log_without_any(whole: Client) -> None:
+    """Before its first attempt."""
+    assert whole.get(f"/evictions?{OF_STREAM}&until=1")["preemptions"] == []
+    assert whole.get(f"/refusals?{OF_STREAM}&until=1")["plugins"] == []
+    assert whole.get(f"/queue/flushed?{OF_STREAM}&before=1")["pods"] == []
