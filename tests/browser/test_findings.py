@@ -1,0 +1,80 @@
+"""The pages about findings and the help page, over logs with evictions and anomalies."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.api import test_anomalies, test_findings
+from tests.api.test_serve import serving
+from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.databases import Server
+
+pytestmark = pytest.mark.process
+
+ANOMALOUS, EVICTIONS = test_anomalies.STREAM, test_findings.STREAM
+PAGES = (
+    f"/findings?stream={ANOMALOUS}", f"/findings/evictions?stream={ANOMALOUS}",
+    f"/findings/refusals?stream={EVICTIONS}", "/help",
+)  # fmt: skip
+
+
+def _prepared(address: str) -> None:
+    test_anomalies.written(address)
+    test_findings.written(address)
+
+
+@pytest.fixture(scope="module")
+def findings(chromium: str, one_server: Server) -> Iterator[str]:
+    """The address of pages over both logs."""
+    with one_server.fresh(_prepared) as log, serving("--database", log) as address:
+        yield address.removesuffix("/api/v1")
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_anomalies_lead_to_who_evicted_whom(
+    watched: Watched, findings: str, *, script: bool
+) -> None:
+    with watched.page(script=script) as page:
+        page.goto(f"{findings}/?stream={ANOMALOUS}")
+        page.get_by_role("link", name="Findings", exact=True).click()
+        row = page.get_by_role("row", name="Evicted again and again")
+        expect(row).to_contain_text("3 times within 60 minutes")
+        page.get_by_role("link", name="preemption", exact=True).first.click()
+        expect(page.locator(".evictions tbody tr")).to_have_count(1)
+        expect(page.locator(".evictions tbody")).to_contain_text("gone ")
+        page.get_by_role("link", name="its decision").click()
+        expect(page.locator("h1")).to_contain_text("for guests/boss-guests")
+
+
+def test_refusals_filter_the_pods(watched: Watched, findings: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{findings}/findings/refusals?stream={EVICTIONS}")
+        expect(page.locator(".refusals .plugin")).to_contain_text("NodeResourcesFit")
+        page.get_by_role("link", name="Insufficient cpu").first.click()
+        expect(page.get_by_label("Plugin", exact=True)).to_have_value("NodeResourcesFit")
+        expect(page.locator("#pods tbody")).to_contain_text("guests/boss")
+
+
+def test_evictions_of_a_namespace(watched: Watched, findings: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{findings}/findings/evictions?stream={EVICTIONS}")
+        expect(page.locator(".evictions tbody tr")).to_have_count(2)
+        page.get_by_label("Namespace, either side").fill("prod")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator(".evictions tbody tr")).to_have_count(1)
+        page.locator("#elsewhere summary").click()
+        expect(page.locator("#elsewhere")).to_contain_text("namespace = 'prod'")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_accessible_and_not_too_wide(
+    watched: Watched, findings: str, size: tuple[int, int], *, dark: bool
+) -> None:
+    with watched.page(size=size, dark=dark) as page:
+        for path in PAGES:
+            page.goto(f"{findings}{path}")
+            expect(page.locator("h1")).to_have_count(1)
+            assert watched.accessibility(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]

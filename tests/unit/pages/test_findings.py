@@ -1,0 +1,142 @@
+"""The pages about findings over given answers: what they ask, show and link to."""
+
+import json
+from html import unescape
+from typing import Any
+
+import pytest
+
+from eventsched.pages.findings import findings_question
+from eventsched.pages.page_question import PageRequest
+from tests.unit.pages.test_site import MARKUP, GivenApi, client
+
+UID = "00000000-0000-0000-0000-000000000001"
+UNSEEN = {"namespace": None, "pod": None, "uid": None}
+KINDS = ("starving", "unplaceable", "evicted again", "nominated again", "preempted for nothing")
+NO_FLUSHES = {"stream": "live", "head": 9, "pods": [], "next": None}
+
+
+def case(kind: str, **facts: Any) -> dict[str, Any]:
+    at = "2026-11-25T10:00:00+00:00"
+    pod = {"namespace": "prod", "pod": MARKUP, "uid": UID}
+    return {"kind": kind, **pod, "since": at, "seq": 7, "text": f"{kind}: {MARKUP}", "facts": facts}
+
+
+def anomalies(*cases: dict[str, Any], more: str = "") -> dict[str, Any]:
+    counts = {kind: sum(each["kind"] == kind for each in cases) for kind in KINDS}
+    kinds = [
+        {"kind": kind, "count": counts[kind], "more": kind == more, "rule": f"rule of {kind}"}
+        for kind in KINDS
+    ]
+    return {"stream": "live", "kinds": kinds, "anomalies": list(cases)}
+
+
+def test_anomalies_show_thresholds_also_of_what_is_not_there() -> None:
+    api = GivenApi(anomalies=anomalies(), flushed=NO_FLUSHES)
+    text = client(api).get("/findings?stream=live").text
+    for kind in KINDS:
+        assert f"rule of {kind}" in text
+    assert '<section class="card"' in text
+    assert text.count("<section") == 1
+    asked = [(path, query) for path, query, _ in api.asked]
+    assert ("/api/v1/queue/anomalies", "stream=live&limit=20") in asked
+    assert ("/api/v1/queue/flushed", "limit=20&stream=live") in asked
+    assert "eventsched queue --anomalies --stream live" in text
+
+
+def test_examples_lead_to_their_evidence() -> None:
+    starving = case("starving", plugin="A&B", reason="too <small>")
+    wasted = case("preempted for nothing", victims=1)
+    found = {
+        "namespace": "prod", "pod": "late", "uid": UID, "failed": 3, "flushed": 4,
+        "flushed_at": "2026-11-25T10:06:00+00:00", "placed": 5, "node": "n1", "waited_seconds": 360,
+    }  # fmt: skip
+    api = GivenApi(
+        anomalies=anomalies(starving, wasted, more="starving"),
+        flushed={**NO_FLUSHES, "pods": [found]},
+    )
+    text = unescape(client(api).get("/findings").text)
+    assert "<script>alert" not in text.partition('id="answer"')[0].replace(MARKUP, "")
+    assert 'href="/pods?plugin=A%26B&reason=too+%3Csmall%3E&sort=waiting"' in text
+    assert 'href="/findings/evictions?before=8&limit=1"' in text
+    for href in ("/decisions/3", "/decisions/5", f"/pods/prod/late?uid={UID}"):
+        assert f'href="{href}"' in text
+    assert "1 or more" in text
+    assert 'href="?limit=1000"' in text
+
+
+def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
+    at = "2026-11-25T10:00:00+00:00"
+    gone = {"namespace": "prod", "pod": "web", "uid": UID, "outcome": "gone", "gone": 9,
+            "gone_at": at}  # fmt: skip
+    hidden = {**UNSEEN, "outcome": "open", "gone": None, "gone_at": None}
+    rows = [
+        {"position": 1234, "at": at, "node": MARKUP, "namespace": "batch", "pod": "boss",
+         "uid": UID, "decided": 8, "victims": [gone, hidden]},
+        {"position": 5, "at": at, "node": "n", **UNSEEN, "decided": None, "victims": [gone]},
+    ]  # fmt: skip
+    answer = {"stream": "live", "head": 9, "preemptions": rows, "next": 5}
+    api = GivenApi(evictions=answer)
+    text = unescape(client(api).get("/findings/evictions?namespace=prod&limit=2&token=x").text)
+    assert api.asked[0][:2] == ("/api/v1/evictions", "namespace=prod&limit=2")
+    assert f'href="/pods/batch/boss?uid={UID}"' in text
+    assert 'href="/decisions/8"' in text
+    assert text.count("a pod of another namespace") == 2
+    assert "still there" in text
+    assert 'href="?namespace=prod&token=x&before=5"' in text
+    data = json.loads(text.partition('id="answer">')[2].partition("</script>")[0])
+    assert data["next"] == 5
+
+
+def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
+    reason = {"code": "Unschedulable", "reason": "Insufficient cpu", "attempts": 3, "failed": 2,
+              "nodes": 40, "newest": 17}  # fmt: skip
+    fit = {"plugin": "NodeResourcesFit", "attempts": 3, "failed": 2, "nodes": 40,
+           "reasons": [reason]}  # fmt: skip
+    answer = {
+        "stream": "live", "head": 99, "begin": 1, "end": 50, "attempts": 4, "failed": 2, "next": 1,
+        "since": "2026-11-25T10:00:00+00:00", "until": "2026-11-25T11:00:00+00:00",
+        "plugins": [fit, {**fit, "plugin": None}],
+    }  # fmt: skip
+    text = unescape(client(GivenApi(refusals=answer)).get("/findings/refusals?namespace=a").text)
+    assert 'href="/pods?plugin=NodeResourcesFit&namespace=a&sort=waiting"' in text
+    wanted = "plugin=NodeResourcesFit&reason=Insufficient+cpu&namespace=a&sort=waiting"
+    assert f'href="/pods?{wanted}"' in text
+    assert 'href="/decisions/17"' in text
+    assert 'href="?namespace=a&until=1"' in text
+    empty = {**answer, "attempts": 0, "plugins": [], "since": None, "until": None, "next": None}
+    assert "no attempt" in client(GivenApi(refusals=empty)).get("/findings/refusals").text
+
+
+@pytest.mark.parametrize("path", ["/findings", "/findings/evictions", "/findings/refusals"])
+def test_the_navigation_knows_where_one_is(path: str) -> None:
+    answers = {
+        "anomalies": anomalies(), "flushed": NO_FLUSHES,
+        "evictions": {"stream": "live", "head": 9, "preemptions": [], "next": None},
+        "refusals": {"attempts": 0, "plugins": [], "next": None},
+    }  # fmt: skip
+    text = client(GivenApi(**answers)).get(path).text
+    current = "page" if path == "/findings" else "true"
+    assert f'<a href="/findings" aria-current="{current}">Findings</a>' in text
+    assert f'<a class="button" href="{path}" aria-current="true">' in text
+
+
+def test_help_needs_no_log() -> None:
+    text = client(GivenApi()).get("/help").text
+    assert 'href="/api/openapi.json"' in text
+    assert "UnschedulableAndUnresolvable" in text
+    assert 'id="elsewhere"' not in text
+
+
+@pytest.mark.parametrize(
+    ("query", "condition"),
+    [
+        ({"node": "a'b"}, "\nWHERE node = 'a''b' ORDER"),
+        ({"before": "7", "from": "10m"}, "\nWHERE decided_seq < 7 ORDER"),
+        ({"from": "1", "until": "9"}, "\nWHERE decided_seq >= 1 AND decided_seq < 9 ORDER"),
+    ],
+)
+def test_the_same_in_sql(query: dict[str, str], condition: str) -> None:
+    question = findings_question.evictions(PageRequest({}, query))
+    assert condition in question.sql
+    assert question.cli.startswith("eventsched sql -c ")
