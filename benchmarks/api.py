@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message
 
 from benchmarks.queries import RESULTS
 from eventsched.api.application import ROOT, application
+from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS, Desk
 from eventsched.cli.main import main as eventsched
@@ -76,6 +77,10 @@ QUESTIONS = (
     Question("/state?at={position}&part=pods", "/state"),
     Question("/queue"),
     Question("/queue/anomalies"),
+    Question("/evictions"),
+    Question("/refusals"),
+    Question("/refusals?until={position}", "/refusals"),
+    Question("/queue/flushed"),
     Question("/diff?from={earlier}&to={position}", "/diff"),
     Question("/try", body=_POD),
     Question("/events?after={earlier}", "/events", first=b"event: decision"),
@@ -166,7 +171,7 @@ async def _measured(app: ASGIApp, runs: int, *, only_rows: bool = False) -> dict
 
 def _require_whole() -> None:
     asked = {question.of or question.path.partition("?")[0] for question in QUESTIONS}
-    known = {each.path for each in (*OPERATIONS, EVENTS)}
+    known = {each.path for each in (*OPERATIONS, *FINDING_OPERATIONS, EVENTS)}
     assert asked == known, f"not asked: {known - asked}; unknown: {asked - known}"
 
 

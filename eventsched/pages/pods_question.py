@@ -1,6 +1,6 @@
-"""What the page Pods asks, and the story of one pod beside it."""
+"""What the page Pods asks."""
 
-from eventsched.pages.api_call import call_of, segment
+from eventsched.pages.api_call import call_of
 from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
 
 COLUMNS = {
@@ -24,14 +24,6 @@ def question(request: PageRequest) -> PageQuestion:
     stream = request.query.get("stream")
     call = call_of("/pods", {"stream": stream}, **query)
     return PageQuestion(call, _sql(query), command("queue", stream=stream))
-
-
-def story(request: PageRequest) -> PageQuestion:
-    """The request for why a pod is where it is."""
-    namespace, name = request.path["namespace"], request.path["name"]
-    kept = {key: request.query.get(key) for key in ("stream", "uid")}
-    call = call_of(f"/pods/{segment(namespace)}/{segment(name)}/explain", kept)
-    return PageQuestion(call, "", command("explain", f"{namespace}/{name}", stream=kept["stream"]))
 
 
 def _sql(query: dict[str, str]) -> str:

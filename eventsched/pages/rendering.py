@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from eventsched.domain.units import is_virtual
 from eventsched.pages.api_call import segment
+from eventsched.pages.attempt_runs import attempt_runs
 
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
@@ -24,8 +25,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters.update(
-        age=age, count=count, moment=moment, segment=segment, decimal=decimal, breakable=breakable
-    )
+        age=age, count=count, moment=moment, segment=segment, decimal=decimal,
+        breakable=breakable, attempt_runs=attempt_runs,
+    )  # fmt: skip
     return env
 
 

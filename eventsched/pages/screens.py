@@ -42,10 +42,6 @@ SCREENS = (
     Screen("now", "Now", "/", now_question.question),
     Screen("pods", "Pods", "/pods", pods_question.question),
     Screen(
-        "story", "Story", "/pods/{namespace}/{name}/story", pods_question.story,
-        in_navigation=False,
-    ),
-    Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
         in_navigation=False, further=pod_question.further,
     ),

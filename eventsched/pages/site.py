@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from eventsched.pages.api_call import ApiAnswer, ask, call_of
+from eventsched.pages.api_call import ApiAnswer, ask, call_of, segment
 from eventsched.pages.assets import Assets
 from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
 from eventsched.pages.page_question import PageQuestion, PageRequest
@@ -170,6 +170,13 @@ class _Pages:
             return Response(None, HTTPStatus.NOT_MODIFIED, headers)
         return Response(asset.content, HTTPStatus.OK, headers, media_type=asset.media_type)
 
+    async def moved(self, request: Request) -> Response:
+        """The page of a pod, for links to its story, which was a page of its own."""
+        namespace, name = map(segment, request.path_params.values())
+        query = f"?{request.url.query}" if request.url.query else ""
+        place = {"Location": f"/pods/{namespace}/{name}{query}"}
+        return Response(None, HTTPStatus.PERMANENT_REDIRECT, place)
+
     async def missing(self, request: Request, error: Exception) -> Response:
         """The page for a path that there is not, and for other wrong requests."""
         assert isinstance(error, HTTPException)
@@ -187,7 +194,11 @@ def site(api: ASGIApp) -> ASGIApp:
     pages = _Pages(api)
     routes = [Route(each.path, pages.endpoint(each), methods=each.methods) for each in SCREENS]
     starlette = Starlette(
-        routes=[*routes, Route("/assets/{version}/{name}", pages.asset, methods=["GET"])],
+        routes=[
+            *routes,
+            Route("/assets/{version}/{name}", pages.asset, methods=["GET"]),
+            Route("/pods/{namespace}/{name}/story", pages.moved, methods=["GET"]),
+        ],
         exception_handlers={HTTPException: pages.missing},
         max_body_size=_MOST_FORM,
     )

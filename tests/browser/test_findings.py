@@ -40,11 +40,11 @@ def test_anomalies_lead_to_who_evicted_whom(
         page.get_by_role("link", name="Findings", exact=True).click()
         row = page.get_by_role("row", name="Evicted again and again")
         expect(row).to_contain_text("3 times within 60 minutes")
-        page.get_by_role("link", name="preemption", exact=True).first.click()
+        page.get_by_role("link", name="preemption").first.click()
         expect(page.locator(".evictions tbody tr")).to_have_count(1)
         expect(page.locator(".evictions tbody")).to_contain_text("gone ")
         page.get_by_role("link", name="its decision").click()
-        expect(page.locator("h1")).to_contain_text("for guests/boss-guests")
+        expect(page.locator("h1")).to_contain_text("/boss-")
 
 
 def test_refusals_filter_the_pods(watched: Watched, findings: str) -> None:

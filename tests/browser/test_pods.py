@@ -120,7 +120,7 @@ def test_markup_in_pods_is_text(watched: Watched, url: str) -> None:
         expect(page.locator(ROWS).first).to_be_visible()
         assert f"{NAME}/pod1 {NAME}" in _names(page)
         expect(page.get_by_label("Owner")).to_have_value(MARKUP)
-        expect(page.locator("#panel .attempts")).to_contain_text("untolerated taint")
+        expect(page.locator("#panel .runs")).to_contain_text("untolerated taint")
         assert page.locator("main img, main script, main b, main i").count() == 0
 
 

@@ -1,5 +1,5 @@
 // The page Pods: a table that has only the rows in sight and some pages of rows around them, and the
-// story of one pod beside it. All that is chosen is in the URL.
+// a part of one pod's page beside it. All that is chosen is in the URL.
 
 import { element } from "./elements.js";
 import { fetchApi, fetchPage, go, notice, onAnswer } from "./shell.js";
@@ -160,9 +160,9 @@ function callOfUrl() {
   return `/pods${text ? `?${text}` : ""}`;
 }
 
-// --- the story beside the list ----------------------------------------------------------------
+// --- one pod beside the list --------------------------------------------------------------------
 
-async function showStory(name) {
+async function showPod(name) {
   shown = name;
   const panel = document.getElementById("panel");
   document.getElementById("beside").classList.toggle("open", Boolean(name));
@@ -172,15 +172,19 @@ async function showStory(name) {
   const cut = name.indexOf("/");
   const path = [name.slice(0, cut), name.slice(cut + 1)].map(encodeURIComponent).join("/");
   const stream = new URL(location.href).searchParams.get("stream");
-  const url = `/pods/${path}/story${stream ? `?stream=${encodeURIComponent(stream)}` : ""}`;
+  const url = `/pods/${path}${stream ? `?stream=${encodeURIComponent(stream)}` : ""}`;
   const close = element("button", { type: "button", class: "close" }, "Close");
   close.addEventListener("click", () => choose(""));
   try {
     const { page } = await fetchPage(url);
     if (shown !== name) return;
-    const story = page.querySelector("#story, [data-problem]");
-    panel.replaceChildren(close, document.importNode(story, true));
-    for (const id of panel.querySelectorAll("[id]")) id.removeAttribute("id");
+    const parts = page.querySelectorAll('[data-part="headline"], [data-part="attempts"], [data-problem]');
+    const whole = element("p", {}, element("a", { href: url }, "Timeline and story"));
+    panel.replaceChildren(close, ...[...parts].map((part) => document.importNode(part, true)), whole);
+    for (const each of panel.querySelectorAll("[id], [aria-labelledby]")) {
+      each.removeAttribute("id");
+      each.removeAttribute("aria-labelledby");
+    }
   } catch {
     panel.replaceChildren(close, element("p", {}, "The server does not answer."));
   }
@@ -192,7 +196,7 @@ function choose(name) {
   if (name) url.searchParams.set("show", name);
   else url.searchParams.delete("show");
   history.replaceState(null, "", url);
-  showStory(name);
+  showPod(name);
   if (name) document.getElementById("panel").focus({ preventScroll: true });
   else [...document.querySelectorAll("#pods a")].find((each) => each.dataset.show === before)?.focus();
 }
@@ -245,7 +249,7 @@ onAnswer((answer) => {
   place.dataset.ready = "true";
   prepare();
   reload();
-  showStory(new URL(location.href).searchParams.get("show") ?? "");
+  showPod(new URL(location.href).searchParams.get("show") ?? "");
 });
 
 document.addEventListener("keydown", (event) => {

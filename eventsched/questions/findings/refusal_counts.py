@@ -15,7 +15,7 @@ from eventsched.questions.findings.finding_answers import (
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
-LOOKED_AT = 10_000
+LOOKED_AT = 5_000
 """Attempts whose refusals are counted for one answer."""
 
 _LOOKED_AT = """

@@ -10,6 +10,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eventsched.pages.assets import Assets
+from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.rendering import age, breakable
 from eventsched.pages.site import site
 from tests.databases import ROOT
@@ -201,6 +202,27 @@ def test_all_files_are_shipped_and_served() -> None:
     shipped = (ROOT / "setup.py").read_text(encoding="utf-8")
     assert '"eventsched.pages": ["static/*", "templates/*.html"]' in shipped
     assert {Path(path).suffix for path in (FOLDER / "templates").iterdir()} == {".html"}
+
+
+def test_equal_attempts_in_a_row_are_one_run() -> None:
+    """With a result in between they are two."""
+    results = ["full", "full", "taint", "full", "full", "full"]
+    attempts = [
+        {"attempt": number, "outcome": "unschedulable", "node": None, "plugin": None,
+         "message": result, "refusals": [number]}
+        for number, result in enumerate(results, start=1)
+    ]  # fmt: skip
+    runs = attempt_runs(attempts)
+    spans = [(run.first["attempt"], run.last["attempt"], len(run.attempts)) for run in runs]
+    assert spans == [(1, 2, 2), (3, 3, 1), (4, 6, 3)]
+    assert attempt_runs([]) == []
+
+
+def test_links_to_a_story_lead_to_the_page_of_the_pod() -> None:
+    answer = client(GivenApi()).get("/pods/a%20b/c/story?stream=x&uid=1")
+    assert (answer.status_code, answer.text) == (308, "")
+    assert answer.headers["location"] == "/pods/a%20b/c?stream=x&uid=1"
+    assert client(GivenApi()).get("/pods/%3Cb%3E/c/story").headers["location"] == "/pods/%3Cb%3E/c"
 
 
 @pytest.mark.parametrize(
