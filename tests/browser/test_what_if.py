@@ -54,6 +54,8 @@ def test_a_configuration_is_checked_and_run(
         waited = age(answer["after"]["waited"]["p99"])
         expect(outcome.get_by_role("row", name="Waiting time, p99")).to_contain_text(waited)
         expect(outcome.locator("svg")).not_to_have_count(0)
+        outcome.get_by_text("What the numbers mean").click()
+        expect(outcome).to_contain_text("Changes are in percentage points")
         page.get_by_text("The same answer elsewhere").click()
         expect(page.get_by_text("POST /api/v1/what-if")).to_be_visible()
         is_accessible()
