@@ -6,10 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eventsched.domain.objects.placement_terms import Toleration
+from eventsched.domain.records import PodAdded, PodDeleted
+from eventsched.history.explain.explanation import Step
 from eventsched.questions.attempts import attempt_differences
+from eventsched.questions.attempts.attempt_answers import PodDemands
+from eventsched.questions.attempts.pod_demands import demands_of
 from eventsched.questions.attempts.verdict_columns import score_values
 from eventsched.questions.verdict_pages import PluginValues
 from tests.api.asking import Client
+from tests.builders import make_pod
 from tests.postgres.histories import ODD, TIGHT
 
 STREAMS = [ODD, TIGHT]
@@ -253,3 +259,32 @@ def test_the_lanes_of_a_gang(client: Client) -> None:
         "waits": [("Gang", "Permit", 11, 18)],
         "bind": [(node, "binding", 18, None)],
     }
+
+
+def test_what_a_pod_asks_for(client: Client) -> None:
+    """As its newest record says: in both streams of pods that differ in what they ask for."""
+    asked = []
+    for namespace, name in sorted({(e["namespace"], e["pod"]) for e in decisions(client, TIGHT)}):
+        demands = client.get(f"/pods/{namespace}/{name}/timeline?stream={TIGHT}")["demands"]
+        assert demands["requests"]["cpu"]
+        assert demands["position"] >= 0
+        asked.append(demands)
+    assert any(each["node_selector"] for each in asked)
+    assert len({each["requests"]["cpu"] for each in asked}) > 1
+
+
+def test_demands_in_words() -> None:
+    tolerations = (
+        Toleration(operator="Exists"),
+        Toleration(key="gpu", operator="Exists", effect="NoSchedule"),
+        Toleration(key="team", value="a"),
+    )  # fmt: skip
+    spec = {"node_selector": {"disk": "ssd"}, "tolerations": tolerations}
+    pod = make_pod(cpu=1500, memory=512 * 2**20, priority=7, spec=spec)
+    step = Step(3, 0, PodAdded(pod=pod), "", None)
+    assert demands_of((step, Step(4, 0, PodDeleted(uid="p1"), "", None))) == PodDemands(
+        position=3, priority=7, requests={"cpu": "1500m", "memory": "512Mi"},
+        node_selector={"disk": "ssd"},
+        tolerations=["every taint", "gpu:NoSchedule", "team=a"], others=[],
+    )  # fmt: skip
+    assert demands_of(()) is None

@@ -29,6 +29,9 @@ def test_headline_attempts_and_story(watched: Watched, url: str, *, script: bool
         for sentence in line["headline"]:
             expect(page.get_by_text(sentence, exact=True)).to_be_visible()
         expect(page.locator(".history li")).to_have_count(len(line["story"]))
+        expect(page.locator(".demands")).to_contain_text(
+            f"cpu {line['demands']['requests']['cpu']}"
+        )
         links = page.locator('.lane-bars[aria-label="attempts"] a')
         expect(links).to_have_count(len(story["attempts"]))
         last = story["attempts"][-1]["seq"]

@@ -64,10 +64,24 @@ class StoryLineAnswer(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pod asks for, as the record at ``position`` says. ``requests`` are as in a manifest,
+    and what the scheduler counts: of all containers, with overhead. ``others`` names what else
+    decides about nodes, such as pod affinity."""
+
+    position: int
+    priority: int
+    requests: dict[str, str]
+    node_selector: dict[str, str]
+    tolerations: list[str]
+    others: list[str]
+
+
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """A pod's way from its arrival (``begin``, µs) to ``end``: a little after the present for a
     pod that waits, and after the last of its records for others. ``headline``: where it stands,
-    and the next step, in a sentence each; ``story``: how it came to be there."""
+    and the next step, in a sentence each; ``story``: how it came to be there. ``demands`` is null
+    if the records that had them were dropped."""
 
     stream: str
     namespace: str
@@ -76,6 +90,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     begin: int
     end: int
     headline: list[str]
+    demands: PodDemands | None
     lanes: list[TimelineLane]
     story: list[StoryLineAnswer]
 

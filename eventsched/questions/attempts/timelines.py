@@ -18,6 +18,7 @@ from eventsched.questions.attempts.attempt_answers import (
     TimelineBar,
     TimelineLane,
 )
+from eventsched.questions.attempts.pod_demands import demands_of
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility, visible_evidence
 
@@ -54,6 +55,7 @@ def timeline(explained: Explanation, now: int) -> Timeline:
         begin=begin,
         end=end,
         headline=headline_text(explained, now),
+        demands=demands_of(explained.steps),
         lanes=[TimelineLane(name=name, bars=lanes[name]) for name in LANES if lanes.get(name)],
         story=[
             StoryLineAnswer(position=line.position, at=iso(line.at), text=line.text)
