@@ -1,7 +1,6 @@
 """``eventsched config``: checks a KubeSchedulerConfiguration, completes it, compares two."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.output.tables import table
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
@@ -35,10 +35,11 @@ def add_to(commands: Any) -> None:
     action = _action(
         actions, "check", _check, "list every problem, or the plugins by extension point"
     )
-    action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(action)
     action = _action(actions, "show", _show, "print it with all defaults")
-    action.add_argument("-o", dest="output", choices=("yaml", "json"), default="yaml")
-    _action(actions, "diff", _diff, "list differences in effect; exit 1 if there are any", 2)
+    add_output_option(action, "yaml")
+    summary = "list differences in effect; exit 1 if there are any"
+    add_output_option(_action(actions, "diff", _diff, summary, 2), "text")
 
 
 def _action(
@@ -62,9 +63,9 @@ def _check(options: argparse.Namespace) -> int:
     [checked] = _read(options, options.file)
     if checked.problems:
         return BAD_INPUT
-    if options.output == "json":
+    if is_document(options.output):
         profiles = {profile.name: running_points(profile) for profile in checked.profiles}
-        print(json.dumps({"profiles": profiles}))
+        print_document({"profiles": profiles}, options.output)
         return 0
     rows = [
         (profile.name, point, ", ".join(names))
@@ -88,8 +89,8 @@ def _show(options: argparse.Namespace) -> int:
     if checked.problems:
         return BAD_INPUT
     document = completed(checked.configuration, checked.profiles)
-    if options.output == "json":
-        print(json.dumps(document))
+    if is_document(options.output):
+        print_document(document, options.output)
     else:
         print(yaml.safe_dump(document, allow_unicode=True), end="")
     return 0
@@ -102,7 +103,10 @@ def _diff(options: argparse.Namespace) -> int:
     changes = list(
         differences((old.configuration, old.profiles), (new.configuration, new.profiles))
     )
-    print("\n".join(changes) or "no difference in effect")
+    if is_document(options.output):
+        print_document({"changes": changes}, options.output)
+    else:
+        print("\n".join(changes) or "no difference in effect")
     return DIFFERS if changes else 0
 
 

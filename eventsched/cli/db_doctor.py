@@ -1,9 +1,9 @@
 """``eventsched db doctor``: whether a database can be trusted with the log."""
 
 import argparse
-import json
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.diagnosis_output import diagnosis_json, diagnosis_text
 from eventsched.eventlog import database
@@ -23,7 +23,7 @@ def add_action(actions: Any) -> None:
         "db upgrade` or as the scheduler's; a user without pg_read_all_stats (pg_monitor has it) "
         "does not see the transactions of others.",
     )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(parser)
     add_database_options(parser, stream=False)
     parser.set_defaults(run=run)
 
@@ -32,8 +32,8 @@ def run(options: argparse.Namespace) -> int:
     """Prints the findings."""
     with database.administrator_address(*database_of(options)) as address:
         diagnosis = diagnose(read_facts(address))
-    if options.output == "json":
-        print(json.dumps(diagnosis_json(diagnosis)))
+    if is_document(options.output):
+        print_document(diagnosis_json(diagnosis), options.output)
     else:
         print(diagnosis_text(diagnosis))
     return DIFFERS if diagnosis.is_refused else 0

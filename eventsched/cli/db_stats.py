@@ -1,9 +1,9 @@
 """``eventsched db stats``: how large a log is, and how fast it grows."""
 
 import argparse
-import json
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.statistics_output import (
     old_partitions_text,
@@ -37,7 +37,7 @@ def add_action(actions: Any) -> None:
         metavar="AGE",
         help="a length such as 90d: say what would be free if older records were dropped",
     )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(parser)
     add_database_options(parser, stream=False)
     parser.add_argument("--stream", metavar="NAME", help="the stream (default: all)")
     parser.set_defaults(run=run)
@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> int:
         log = read_statistics(address, options.stream)
         before = _before(options.keep, log.at)
         old = None if before is None else old_partitions(address, before)
-    if options.output == "json":
+    if is_document(options.output):
         freed = {} if old is None else {"old": [each._asdict() for each in old]}
-        print(json.dumps({**statistics_json(log, disk), **freed}))
+        print_document({**statistics_json(log, disk), **freed}, options.output)
     else:
         print(statistics_text(log, disk))
         if old is not None:

@@ -1,10 +1,10 @@
 """``eventsched diff``: what differs between the states at two positions of a log."""
 
 import argparse
-import json
 from collections import Counter
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.state_output import difference_json, difference_lines
 from eventsched.cli.output.tables import counted
@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
         "--to", dest="last", metavar="POS|TIME", help="said in the same way (default: now)"
     )
     add_log_options(parser)
-    parser.add_argument("-o", dest="output", choices=("text", "json"), default="text")
+    add_output_option(parser, "text")
     parser.set_defaults(run=run)
 
 
@@ -42,14 +42,14 @@ def run(options: argparse.Namespace) -> int:
             "exchange them",
         )
     found = differences(before.state, after.state)
-    if options.output == "json":
+    if is_document(options.output):
         document = {
             "stream": stream,
             "from": before.position,
             "to": after.position,
             "differences": [difference_json(difference) for difference in found],
         }
-        print(json.dumps(document, ensure_ascii=False))
+        print_document(document, options.output)
         return 0
     print(f"stream {stream}, from position {before.position} to {after.position}")
     for line in difference_lines(found):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import is_document, print_document
 from eventsched.cli.output.evaluate_output import answer_json, answer_text
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
@@ -24,6 +25,10 @@ DESCRIPTION = """Says where a pod would go now, and what every plugin says about
 
 Without --pod the file holds scenarios, one {"id", "config", "objects", "pending"} a line, and the
 answers are lines of JSON in the format of the conformance oracle. Nothing is placed."""
+
+
+_FORMS = ("table", "text", "wide", "json", "yaml")
+"""Forms of the answer with --pod."""
 
 
 def add_to(commands: Any) -> None:
@@ -52,7 +57,8 @@ def add_to(commands: Any) -> None:
         "-o",
         dest="output",
         metavar="FORMAT|OUT",
-        help="with --pod: wide or json; for scenarios: the file to write (default: stdout)",
+        help="with --pod: table, wide, json or yaml; for scenarios: the file to write "
+        "(default: stdout)",
     )
     parser.add_argument(
         "--plugin",
@@ -80,9 +86,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _inquire(options: argparse.Namespace) -> int:
-    if options.output not in (None, "table", "wide", "json"):
+    if options.output not in (None, *_FORMS):
         raise InputError(
-            f"-o {options.output}", "is not a format", "use table, wide or json with --pod"
+            f"-o {options.output}", "is not a format", "use table, wide, json or yaml with --pod"
         )
     assembly = assemble(options.config, options.plugin, Deadlines())
     snapshot = replace(
@@ -98,10 +104,10 @@ def _inquire(options: argparse.Namespace) -> int:
     if options.node and options.node not in {node.name for node in snapshot.nodes}:
         raise InputError(f"--node {options.node}", "is not a node of the cluster", "check the name")
     answers = placement_query.ask(snapshot, assembly)
-    if options.output == "json":
+    if is_document(options.output):
         documents = [answer_json(answer) for answer in answers]
         shown = documents[0] if len(documents) == 1 else documents
-        print(json.dumps(shown, indent=1, ensure_ascii=False))
+        print_document(shown, options.output, indent=1)
     else:
         wide = options.output == "wide"
         texts = [answer_text(answer, wide=wide, node=options.node) for answer in answers]

@@ -1,12 +1,12 @@
 """``eventsched explain``: why a pod is where it is, or nowhere; why a workload's pods wait."""
 
 import argparse
-import json
 import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
@@ -69,7 +69,7 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     add_database_options(parser)
     add_archive_option(parser, file_help="an exported log")
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -154,8 +154,8 @@ def _explain_workload(options: argparse.Namespace, target: ExplainTarget, log: S
         workload = stored_workload(log, target)
     else:
         workload = scanned_workload(log, log.stream, target)
-    if options.output == "json":
-        print(json.dumps(workload_json(workload, log.stream)))
+    if is_document(options.output):
+        print_document(workload_json(workload, log.stream), options.output)
     else:
         now, width = time.time_ns() // 1_000, width_of_output()
         print(workload_text(workload, log.stream, now, width, full=options.full))
@@ -173,8 +173,8 @@ def _explain(
     explained = explain(evidence, name, options.attempt, options.node, recompute)
     if options.why_not is not None:
         return _explain_why_not(options, explained, recomputation)
-    if options.output == "json":
-        print(json.dumps(story_json(explained)))
+    if is_document(options.output):
+        print_document(story_json(explained), options.output)
     else:
         now = time.time_ns() // 1_000
         print(story_text(explained, now, width_of_output(), full=options.full))
@@ -186,8 +186,8 @@ def _explain_why_not(
 ) -> int:
     log, reader, plugins = recomputation.log, recomputation.reader, recomputation.plugins
     found = why_not(explained, options.why_not, log, reader, plugins)
-    if options.output == "json":
-        print(json.dumps(why_not_json(found, explained.stream)))
+    if is_document(options.output):
+        print_document(why_not_json(found, explained.stream), options.output)
     else:
         print(why_not_text(found, width_of_output()))
     return 0

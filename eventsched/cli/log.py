@@ -12,6 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventsched.cli import log_export
+from eventsched.cli.answers.answer_forms import (
+    WIDE,
+    add_output_option,
+    document_of_several,
+    is_document,
+    print_document,
+)
 from eventsched.cli.archive_options import (
     StreamLog,
     add_archive_option,
@@ -47,6 +54,7 @@ _MAX_CACHED_PODS = 4_096
 _POLL_SECONDS = 1.0
 """Seconds between two looks at a log that is followed."""
 _LINE = "{:>9}  {:<23}  {:<15}  {:<28}  {}"
+_WIDE_LINE = "{:>9}  {:<23}  {:>9}  {:<15}  {:<28}  {}"
 
 
 def add_to(commands: Any) -> None:
@@ -85,7 +93,7 @@ def add_to(commands: Any) -> None:
     exported.set_defaults(run=log_export.run)
     add_checkpoint(actions)
     for action in (listed, tail, streams):
-        action.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+        add_output_option(action, wide=action is not streams)
     for action in (listed, tail, streams, exported):
         add_database_options(action, stream=action is not streams)
 
@@ -258,8 +266,8 @@ def follow(
 def _show(
     output: str, evidence: Evidence, listing: Iterable[StoredRecord], *, header: bool = False
 ) -> None:
-    if header and output == "table":
-        print(_LINE.format("POSITION", "TIME", "KIND", "POD", "WHAT"))
+    if header and not is_document(output):
+        print(_line(output, "POSITION", "TIME", "CAUSE", "KIND", "POD", "WHAT"))
     rest = iter(listing)
     pods: dict[str, Pod] = {}
     while chunk := list(islice(rest, _RECORDS_AT_ONCE)):
@@ -290,15 +298,26 @@ def _row(
 ) -> str:
     uid = pod_of(record)
     pod = "" if uid is None else names.get(uid, uid)
-    if output == "json":
-        return _object(stored, uid, names)
+    if is_document(output):
+        return document_of_several(_object(stored, uid, names), output)
 
     def name(other: str) -> str:
         return names.get(other, other)
 
     text = changed or (describe_with_pod(record, name) if uid is None else describe(record, name))
-    line = _LINE.format(stored.position, moment(stored.at), stored.kind, pod, text)
-    return " ".join(line.splitlines())
+    at = moment(stored.at)
+    return " ".join(
+        _line(output, stored.position, at, stored.cause, stored.kind, pod, text).splitlines()
+    )
+
+
+def _line(
+    output: str, position: object, at: str, cause: object, kind: str, pod: str, text: str
+) -> str:
+    """A line of the table; the cause is in a wide one alone."""
+    if output == WIDE:
+        return _WIDE_LINE.format(position, at, cause, kind, pod, text)
+    return _LINE.format(position, at, kind, pod, text)
 
 
 def _object(stored: StoredRecord, uid: str | None, names: dict[str, str]) -> str:
@@ -331,8 +350,8 @@ def _streams(options: argparse.Namespace) -> int:
             for name in reading.streams(address)
             for row in Reader(address, name).rows(_STREAMS, name=name)
         ]
-    if options.output == "json":
-        print(json.dumps(rows))
+    if is_document(options.output):
+        print_document(rows, options.output)
     else:
         header = ("stream", "records", "batches", "epoch", "holder", "head")
         print(table(header, [[row[name] for name in header] for row in rows]))

@@ -1,13 +1,13 @@
 """``eventsched plugin``: creates a plugin package, and checks plugins."""
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from eventsched.authoring import scaffold
 from eventsched.authoring.checkup import CheckRequest, check
 from eventsched.authoring.findings import PluginRun, findings_json, findings_text
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.port import StoredLog
@@ -64,7 +64,7 @@ def _add_check(actions: Any) -> None:
         help="at most N attempts of the history (default: 500)",
     )  # fmt: skip
     add_database_options(check_parser)
-    check_parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(check_parser)
     check_parser.set_defaults(run=_check)
 
 
@@ -77,8 +77,8 @@ def _new(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     request = CheckRequest(options.plugin, options.config, options.attempts)
     runs = _run_check(options, request)
-    if options.output == "json":
-        print(json.dumps(findings_json(runs), ensure_ascii=False))
+    if is_document(options.output):
+        print_document(findings_json(runs), options.output)
     else:
         print(findings_text(runs))
     return DIFFERS if any(run.findings for run in runs) else 0

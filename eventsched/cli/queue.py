@@ -1,13 +1,13 @@
 """``eventsched queue``: which pods wait, in which order, what for, and how much longer."""
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
 from eventsched.cli.output.state_output import (
@@ -87,7 +87,7 @@ def add_to(commands: Any) -> None:
             help=f"with --missed-wake-ups, flushes {name} there (default: {default})",
         )  # fmt: skip
     add_log_options(parser)
-    parser.add_argument("-o", dest="output", choices=("text", "json"), default="text")
+    add_output_option(parser, "text", wide=True)
     parser.set_defaults(run=run)
 
 
@@ -114,11 +114,12 @@ def run(options: argparse.Namespace) -> int:
         if options.at is None and not is_virtual(now):
             now = max(now, time.time_ns() // 1_000)
         guesses = wait_estimates(opened, folded.position, now, shown)
-    if options.output == "json":
-        _print_json(folded, stream, now, shown, guesses)
+    if is_document(options.output):
+        _print_document(folded, stream, now, shown, guesses, options.output)
         return 0
+    is_wide = options.output == WIDE
     place = place_text({"position": folded.position, "now": folded.state.now}, stream)
-    print(f"{place}\n\n{queue_text(shown, now, guesses, full=options.full)}")
+    print(f"{place}\n\n{queue_text(shown, now, guesses, full=options.full, wide=is_wide)}")
     return 0
 
 
@@ -149,6 +150,8 @@ def _refuse_waiting(options: argparse.Namespace, chosen: str) -> None:
         if getattr(options, name) is not None:
             problem = f"is about the pods that wait, not about {chosen}"
             raise InputError(f"--{name}", problem, "leave one of the two out")
+    if options.output == WIDE:
+        raise InputError("-o wide", f"has no more columns for {chosen}", "leave it out")
 
 
 def _run_anomalies(options: argparse.Namespace) -> int:
@@ -166,8 +169,8 @@ def _run_anomalies(options: argparse.Namespace) -> int:
     now = time.time_ns() // 1_000
     if last is not None and is_virtual(last.records[-1].at):
         now = last.records[-1].at
-    if options.output == "json":
-        print(json.dumps(anomalies_json(stream, found, most), ensure_ascii=False))
+    if is_document(options.output):
+        print_document(anomalies_json(stream, found, most), options.output)
     else:
         print(anomalies_text(found, now, most))
     return 0
@@ -185,12 +188,12 @@ def _run_missed(options: argparse.Namespace) -> int:
         flushes = _flushes(log, begin, end)
         found = [_missed(opened, flush, options.plugin) for flush in flushes[-_MOST_FLUSHES:]]
     missed = [each for each in found if each is not None]
-    if options.output == "json":
+    if is_document(options.output):
         document = {
             "stream": stream, "from": begin, "until": end, "flushed": len(flushes),
             "examined": len(found), "missed": [missed_json(each) for each in missed],
         }  # fmt: skip
-        print(json.dumps(document, ensure_ascii=False))
+        print_document(document, options.output)
     else:
         print(missed_text(missed, len(flushes), len(found)))
     return 0
@@ -220,12 +223,13 @@ def _missed(opened: OpenLog, flush: FlushedPod, plugins: list[Path]) -> MissedWa
     return missed_wake_up(log, flush, state_before, make_engine)
 
 
-def _print_json(
+def _print_document(
     folded: FoldedState,
     stream: str,
     now: int,
     pods: Sequence[WaitingPod],
     guesses: Mapping[str, WaitEstimate],
+    output: str,
 ) -> None:
     document = {
         "stream": stream,
@@ -233,7 +237,7 @@ def _print_json(
         "now": iso(now),
         "pods": [waiting_json(each, now, guesses.get(each.pod_state.pod.uid)) for each in pods],
     }
-    print(json.dumps(document, ensure_ascii=False))
+    print_document(document, output)
 
 
 def assembly_in_force(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly:

@@ -1,7 +1,6 @@
 """``eventsched replay``: the state of a stream from its log, or every decision repeated."""
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
@@ -55,7 +55,7 @@ def add_to(commands: Any) -> None:
         help="a file with plugins that the stream was written with, or that --what-if names; may "
         "be repeated",
     )  # fmt: skip
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(parser)
     add_what_if_options(parser)
     parser.set_defaults(run=run)
 
@@ -108,8 +108,10 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
         )
     seconds = time.perf_counter() - started
     first = 0 if start is None else start.position
-    if options.output == "json":
-        print(json.dumps({**_as_json(options, log.stream, done, seconds), "first": first}))
+    if is_document(options.output):
+        print_document(
+            {**_as_json(options, log.stream, done, seconds), "first": first}, options.output
+        )
     else:
         if first:
             print(

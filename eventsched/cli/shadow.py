@@ -1,7 +1,6 @@
 """``eventsched shadow report``: how a shadow's decisions compare with the real placements."""
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import takewhile
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.tables import counted, duration, table
@@ -59,7 +59,7 @@ def add_to(commands: Any) -> None:
             help=f"comparisons {name} there: {AT_HELP} (default: {default})",
         )  # fmt: skip
     add_log_options(report)
-    report.add_argument("-o", dest="output", choices=("text", "json"), default="text")
+    add_output_option(report, "text")
     report.set_defaults(run=_report)
 
 
@@ -87,8 +87,8 @@ def _report(options: argparse.Namespace) -> int:
         "used": used_nodes(after.state)._asdict(),
         "used_here": used_nodes_here(after.state, report.chosen)._asdict(),
     }  # fmt: skip
-    if options.output == "json":
-        print(json.dumps(document | _json(report, plugins), ensure_ascii=False))
+    if is_document(options.output):
+        print_document(document | _json(report, plugins), options.output)
     else:
         print("\n".join(_text(document, report, plugins, after.state.now)))
     return 0

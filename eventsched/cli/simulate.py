@@ -1,7 +1,6 @@
 """``eventsched simulate``: a cluster in virtual time, from a trace, manifests or a generator."""
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -9,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import DATA_DIR, add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.progress import ProgressLine
@@ -63,7 +63,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--why", metavar="NAMESPACE/NAME", help="explain how that pod's placement was decided"
     )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -225,9 +225,9 @@ def _run(
         simulation.counters.resumed, seconds = 0, reader.seconds()
     report = SimulationOutcome.of(simulation, log, seconds)
     story = None if options.why is None else _why(options.why, log, reader)
-    if options.output == "json":
+    if is_document(options.output):
         why = {} if options.why is None else {"why": story and story_json(story)}
-        print(json.dumps({**report.as_json(), **why}))
+        print_document({**report.as_json(), **why}, options.output)
     else:
         print(summary_text(report))
         if options.why is not None:

@@ -20,6 +20,7 @@ from psycopg.adapt import AdaptersMap
 from psycopg.types.json import set_json_loads
 from psycopg.types.string import TextLoader
 
+from eventsched.cli.answers.answer_forms import YAML, add_output_option, is_document, yaml_text
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
@@ -46,7 +47,7 @@ def add_to(commands: Any) -> None:
         "opens psql. Views and functions are those of schema eventsched: docs/sql.md.",
     )
     parser.add_argument("-c", dest="query", metavar="QUERY", help="the query")
-    parser.add_argument("-o", dest="output", choices=("table", "csv", "json"), default="table")
+    add_output_option(parser, more=("csv",))
     add_database_options(parser, stream=False)
     parser.add_argument(
         "--stream", metavar="NAME", help="the stream that the views show (default: all)"
@@ -78,11 +79,11 @@ def _for_people(address: str, stream: str | None) -> str:
 
 
 def _query(address: str, query: str, output: str) -> None:
-    connection = _connected(address, typed=output == "json")
+    connection = _connected(address, typed=is_document(output))
     try:
         with connection, _reading_only(connection), connection.cursor() as cursor:
             names = _columns(connection, query)
-            if output == "json" and len(set(names)) < len(names):
+            if is_document(output) and len(set(names)) < len(names):
                 raise InputError("query", "two columns have one name", "give them names with AS")
             _print(output, names, cursor.stream(query))
     except psycopg.Error as problem:
@@ -137,9 +138,12 @@ def _print(output: str, names: list[str], rows: Iterator[Any]) -> None:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names)
         writer.writerows(rows)
-    elif output == "json":
+    elif is_document(output):
         encoder = msgspec.json.Encoder(decimal_format="number", enc_hook=str)
         out = sys.stdout
+        if output == YAML:
+            _print_yaml(names, rows, encoder)
+            return
         separator = "["
         for row in rows:
             values = dict(zip(names, map(_plain, row), strict=True))
@@ -148,6 +152,17 @@ def _print(output: str, names: list[str], rows: Iterator[Any]) -> None:
         out.write("]\n" if separator != "[" else "[]\n")
     else:
         print(table((), [["" if v is None else v for v in row] for row in rows], names))
+
+
+def _print_yaml(names: list[str], rows: Iterator[Any], encoder: msgspec.json.Encoder) -> None:
+    """Rows as one list of YAML, an item at a time."""
+    is_empty = True
+    for row in rows:
+        values = encoder.encode(dict(zip(names, map(_plain, row), strict=True)))
+        sys.stdout.write(yaml_text([msgspec.json.decode(values)]))
+        is_empty = False
+    if is_empty:
+        print("[]")
 
 
 def _plain(value: Any) -> Any:

@@ -5,6 +5,7 @@ import json
 import sys
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, print_document
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.state_output import (
     node_text,
@@ -49,10 +50,10 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="show all pods of a long table")
     add_log_options(parser)
-    parser.add_argument(
-        "-o", dest="output", choices=("text", "json", "yaml", "manifests"), default="text",
-        help="json and yaml: the whole state, or what is asked for; manifests: a List of "
-        "Kubernetes objects as JSON",
+    add_output_option(
+        parser, "text", more=("manifests",),
+        help_text="json and yaml: the whole state, or what is asked for; manifests: a List of "
+        "Kubernetes objects as JSON (default: text)",
     )  # fmt: skip
     parser.set_defaults(run=run)
 
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         print(_text(state, stream, options))
     else:
         document = {"stream": stream, **_document(state, options)}
-        _write(with_times(document), options.output)
+        print_document(with_times(document), options.output)
     return 0
 
 
@@ -119,18 +120,6 @@ def _queued(state: SchedulerState, queue: str) -> list[Document]:
         for pod_state in waiting
         if queue in (_EVERY_QUEUE, str(pod_state.queue))
     ]
-
-
-def _write(document: Any, output: str) -> None:
-    if output == "json":
-        print(json.dumps(document, ensure_ascii=False))
-        return
-    import yaml  # only this form needs it
-
-    yaml.dump(
-        document, sys.stdout, getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False,
-        allow_unicode=True,
-    )  # fmt: skip
 
 
 def _write_manifests(state: SchedulerState) -> None:

@@ -1,11 +1,11 @@
 """``eventsched sticky``: lists the nodes that pods go back to, or asks to forget one."""
 
 import argparse
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.cli.output.time_format import iso, moment
@@ -28,7 +28,7 @@ def add_to(commands: Any) -> None:
     )
     actions = parser.add_subparsers(title="actions", dest="action", required=True)
     listed = actions.add_parser("list", help="what is remembered, from the log")
-    listed.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(listed)
     listed.set_defaults(run=_list)
     forget = actions.add_parser(
         "forget",
@@ -64,8 +64,8 @@ def _list(options: argparse.Namespace) -> int:
     with database.reader_address(*database_of(options)) as address:
         log = Reader(address, reader.choose_stream(address, options.stream))
         memory = read_memory(log, options.plugin)
-    if options.output == "json":
-        print(json.dumps([_as_json(key, entry) for key, entry in memory.items()]))
+    if is_document(options.output):
+        print_document([_as_json(key, entry) for key, entry in memory.items()], options.output)
     elif not memory:
         print(f"{options.plugin} remembers nothing")
     else:

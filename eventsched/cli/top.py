@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.screen import live_terminal
@@ -39,9 +40,7 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="print one frame, and end")
     add_database_options(parser)
-    parser.add_argument(
-        "-o", dest="output", choices=("text", "json"), default="text", help="json needs --once"
-    )
+    add_output_option(parser, "text", help_text="json and yaml need --once (default: text)")
     parser.set_defaults(run=run)
 
 
@@ -50,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
     if not _SHORTEST <= options.interval <= _LONGEST:
         remedy = f"use {_SHORTEST:g} to {_LONGEST:g} seconds"
         raise InputError("--interval", f"{options.interval:g} is out of range", remedy)
-    if not options.once and options.output == "json":
-        raise InputError("-o json", "prints no live screen", "add --once")
+    if not options.once and is_document(options.output):
+        raise InputError(f"-o {options.output}", "prints no live screen", "add --once")
     if not options.once and not live_terminal.is_interactive():
         raise InputError("top", "needs a terminal for its screen and its keys", "add --once")
     paint = painted if uses_colours(is_terminal=sys.stdout.isatty()) else plain
@@ -62,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
         source = _Source(streams, options.stream)
         now = source.now()
         if options.once:
-            if options.output == "json":
-                print(msgspec.json.encode(now).decode())
+            if is_document(options.output):
+                print_document(msgspec.to_builtins(now), options.output)
             else:
                 print("\n".join(frame(now, width_of_output(), 0, paint)))
             return 0

@@ -1,12 +1,12 @@
 """``eventsched try``: where pods would go if they were submitted, and what they would need."""
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.trial_output import trial_json, trial_text
 from eventsched.cluster.files import read_text
@@ -72,7 +72,7 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     add_log_options(parser)
     parser.add_argument("--full", action="store_true", help="show all pods of a long table")
-    parser.add_argument("-o", dest="output", choices=("text", "json"), default="text")
+    add_output_option(parser, "text")
     parser.set_defaults(run=run)
 
 
@@ -90,8 +90,8 @@ def run(options: argparse.Namespace) -> int:
         return _most(options, cluster, submission, place)
     trial = run_submission(cluster, submission)
     done, room, proposal = trial.done, trial.room, trial.proposal
-    if options.output == "json":
-        print(json.dumps({**place, **trial_json(done, room, proposal)}, ensure_ascii=False))
+    if is_document(options.output):
+        print_document({**place, **trial_json(done, room, proposal)}, options.output)
     else:
         print(trial_text(done, room, proposal, full=options.full))
     return DIFFERS if done.pending else 0
@@ -109,9 +109,9 @@ def _most(
         problem = f"pod {pods[0].pod.full_name} has volumes with claims of its own"
         raise InputError("--count max", problem, "give a number")
     room = room_for(cluster, (), objects, copies_of(pods[0].pod), MOST_MORE)
-    if options.output == "json":
+    if is_document(options.output):
         found = {"fit": room.pods, "message": room.message}
-        print(json.dumps({**place, **found}, ensure_ascii=False))
+        print_document({**place, **found}, options.output)
     else:
         print(_most_text(room))
     return 0 if room.pods else DIFFERS

@@ -1,7 +1,6 @@
 """``eventsched verify``: whether logs are what was written, checked with code of its own."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import add_archive_option, names_database, require_archives
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
@@ -67,7 +67,7 @@ def add_to(commands: Any) -> None:
         metavar="FILE",
         help="the key that they are signed with (PEM); may be repeated",
     )
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table")
+    add_output_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -84,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
     except LaterVersionError as newer:
         where = f"position {newer.position} of the log"
         raise InputError(where, newer.problem, "use that version or a later one") from newer
-    if options.output == "json":
-        print(json.dumps(_as_json(results, schema)))
+    if is_document(options.output):
+        print_document(_as_json(results, schema), options.output)
     else:
         for result in results:
             print(_as_text(result))

@@ -1,13 +1,13 @@
 """``eventsched replay --what-if``: decides history again under other rules."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from eventsched import __version__
+from eventsched.cli.answers.answer_forms import is_document, print_document
 from eventsched.cli.log_at import AT_HELP, OpenLog, opened_log
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.replays.what_if_chart import chart
@@ -117,8 +117,8 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
                 document["stored"] = store.commit()
     if options.chart is not None:
         _draw(options.chart, document)
-    if options.output == "json":
-        print(json.dumps(document, ensure_ascii=False))
+    if is_document(options.output):
+        print_document(document, options.output)
     else:
         print(result_text(document, full=options.full))
     return DIFFERS if document["failed"] else 0

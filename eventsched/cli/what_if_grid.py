@@ -1,10 +1,10 @@
 """Several configurations of a what-if run, side by side on an executor."""
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import is_document, print_document
 from eventsched.cli.output.replays.grid_output import grid_text
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.domain.errors import InputError, UnavailableError
@@ -82,12 +82,12 @@ def _print(
     outcomes: Sequence[TaskOutcome], names: Sequence[str], problems: Sequence[Exception | None],
     output: str,
 ) -> None:  # fmt: skip
-    if output == "json":
+    if is_document(output):
         documents = [
             outcome.value if problem is None else {"rules": name, "error": str(problem)}
             for name, outcome, problem in zip(names, outcomes, problems, strict=True)
         ]
-        print(json.dumps({"configurations": documents}, ensure_ascii=False))
+        print_document({"configurations": documents}, output)
         return
     print(grid_text([outcome.value for outcome in outcomes if outcome.problem is None]))
     for problem in problems:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from eventsched.cli.answers.answer_forms import WIDE, document_of_several, is_document
 from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.cluster.kube.http.api import JSON
 from eventsched.domain.errors import InputError, UnavailableError
@@ -119,8 +120,8 @@ async def print_log(
     wanted = log_filter(options, namespace)
     limit = number_of_lines(options.limit)
     head, newest = await _newest(api, {**wanted, "from": options.since}, limit)
-    if options.output != "json":
-        header = _HEADER + (_WIDE_HEADER if options.output == "wide" else ())
+    if not is_document(options.output):
+        header = _HEADER + (_WIDE_HEADER if options.output == WIDE else ())
         print(_line(options.output).format(*header, "WHAT"))
     for decision in newest:
         print(_written(decision, options.output))
@@ -176,18 +177,18 @@ async def _page(api: AsksApi, params: Mapping[str, str | None]) -> _DecisionPage
 
 
 def _line(output: str) -> str:
-    return _WIDE if output == "wide" else _LINE
+    return _WIDE if output == WIDE else _LINE
 
 
 def _written(decision: msgspec.Raw, output: str) -> str:
-    """A decision as one line: of JSON as the API sent it, or of words."""
-    if output == "json":
-        return bytes(decision).decode()
+    """A decision as one line, of JSON as the API sent it or of words, or as YAML."""
+    if is_document(output):
+        return document_of_several(bytes(decision).decode(), output)
     row = msgspec.json.decode(decision, type=_LoggedDecision)
     pod = row.uid if row.pod is None else f"{row.namespace}/{row.pod}"
     at = moment(read_moment(row.at, 0, virtual=True))
     cells: tuple[object, ...] = (row.position, at, row.outcome, row.attempt, pod)
-    if output == "wide":
+    if output == WIDE:
         cells += (row.profile, f"{row.feasible}/{row.evaluated}", row.runner_up or "-")
     return " ".join(_line(output).format(*cells, _what(row)).splitlines())
 

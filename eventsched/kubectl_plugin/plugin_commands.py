@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from eventsched import __version__
+from eventsched.cli.answers.answer_forms import YAML, add_output_option, is_document, yaml_text
 from eventsched.cli.main import CommandParser
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cluster.files import read_text
@@ -70,13 +71,14 @@ def parser() -> argparse.ArgumentParser:
     trial.set_defaults(question=_try)
     for answered in (explain, why_not, queue, trial):
         answered.add_argument("--full", action="store_true", help="show everything")
-    log = _command(commands, "log", "list the newest decisions, and follow those that come", "wide")
+    listing = "list the newest decisions, and follow those that come"
+    log = _command(commands, "log", listing, wide=True)
     add_log_options(log)
     return made
 
 
-def _command(commands: Any, name: str, text: str, *forms: str) -> argparse.ArgumentParser:
-    """A command with the options that all have. ``forms`` are further ones of its answer."""
+def _command(commands: Any, name: str, text: str, *, wide: bool = False) -> argparse.ArgumentParser:
+    """A command with the options that all have. ``wide``: it has a wider table."""
     made: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
     made.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
     made.add_argument("--context", metavar="NAME", help="as kubectl's")
@@ -92,7 +94,7 @@ def _command(commands: Any, name: str, text: str, *forms: str) -> argparse.Argum
         "made for it and sent, instead of your own",
     )  # fmt: skip
     made.add_argument("--stream", metavar="NAME", help="the stream, if the log has several")
-    made.add_argument("-o", dest="output", choices=("text", *forms, "json"), default="text")
+    add_output_option(made, "text", wide=wide)
     return made
 
 
@@ -125,7 +127,7 @@ def _why_not(options: argparse.Namespace, namespace: str) -> ApiQuestion:
 
 def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
     params = {"queue": options.queue, "at": options.at, "full": _words(options)["full"]}
-    if options.output == "json":
+    if is_document(options.output):
         params |= {"limit": "1000"}
     return ApiQuestion("/queue", params)
 
@@ -161,17 +163,17 @@ async def _run(options: argparse.Namespace) -> int:
 
 def _printed(options: argparse.Namespace, question: ApiQuestion, answer: bytes) -> int:
     """Prints the answer, and returns the exit code."""
-    if question.body is None:
-        print(answer.decode().rstrip("\n"))
-        return 0
-    trial = msgspec.json.decode(answer)
-    if options.output == "text":
+    is_trial = question.body is not None
+    trial = msgspec.json.decode(answer) if is_trial else {}
+    if options.output == YAML:
+        sys.stdout.write(yaml_text(msgspec.json.decode(answer)))
+    elif is_trial and options.output == "text":
         for warning in trial["warnings"]:
             print(f"warning: {warning}", file=sys.stderr)
         print(trial["text"])
     else:
-        print(answer.decode())
-    return DIFFERS if trial["pending"] else 0
+        print(answer.decode().rstrip("\n"))
+    return DIFFERS if is_trial and trial["pending"] else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

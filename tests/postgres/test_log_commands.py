@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from eventsched.cli import log
 from eventsched.cli.main import main
@@ -132,6 +133,22 @@ def test_the_tail(address: str, listed: Any) -> None:
     assert len(listed("tail")[0]) == 20
     assert len(listed("tail", "-n", "9999")[0]) == end
     assert listed("tail", "-n", "0")[0] == []
+
+
+def test_the_forms_of_a_listing(
+    address: str, listed: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, _ = listed("tail", "-n", "3")
+    where = ("--database", address, "--stream", ODD)
+    assert main(["log", "tail", "-n", "3", "-o", "yaml", *where]) == 0
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == records
+    assert main(["log", "tail", "-n", "3", "-o", "wide", *where]) == 0
+    header, *rows = map(str.split, capsys.readouterr().out.splitlines())
+    assert header[:4] == ["POSITION", "TIME", "CAUSE", "KIND"]
+    causes = [str(each["cause"]) for each in records]
+    assert [
+        row[row.index(each["kind"]) - 1] for row, each in zip(rows, records, strict=True)
+    ] == causes
 
 
 def test_the_streams(address: str, capsys: pytest.CaptureFixture[str]) -> None:

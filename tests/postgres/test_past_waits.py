@@ -92,4 +92,8 @@ def test_the_command_says_the_same_of_a_database_and_of_its_export(
     assert main(["queue", "--at", "3000", *where]) == 0
     text = capsys.readouterr().out
     assert "ESTIMATED REST" in text
+    assert "ATTEMPTS" not in text
+    assert main(["queue", "--at", "3000", "-o", "wide", "--full", *where]) == 0
+    ends = {tuple(line.split()[-2:]) for line in capsys.readouterr().out.splitlines()}
+    assert {(str(pod["attempts"]), pod["uid"]) for pod in found[0]} <= ends
     assert f"of {known[0]['waits']} waits)" in text

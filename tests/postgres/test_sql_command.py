@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
 from eventsched.cli.main import main
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
@@ -81,12 +82,15 @@ def test_as_json(capsys: pytest.CaptureFixture[str], address: str) -> None:
     ]  # fmt: skip
     assert '"record":{"b": 1,  "a": [2.0]}' in out  # as it is stored
     assert '"cents":1.50' in out
+    as_yaml = printed(capsys, address, f"{EVERY_TYPE} UNION ALL {EVERY_TYPE}", "-o", "yaml")
+    assert yaml.safe_load(as_yaml) == json.loads(out) * 2
     several = printed(capsys, address, "SELECT seq FROM events ORDER BY seq", "-o", "json")
     assert [row["seq"] for row in json.loads(several)] == list(range(several.count("seq")))
 
 
 @pytest.mark.parametrize(
-    ("output", "expected"), [("table", "a   b\n"), ("csv", "a,b\n"), ("json", "[]\n")]
+    ("output", "expected"),
+    [("table", "a   b\n"), ("csv", "a,b\n"), ("json", "[]\n"), ("yaml", "[]\n")],
 )
 def test_no_rows(
     capsys: pytest.CaptureFixture[str], address: str, output: str, expected: str

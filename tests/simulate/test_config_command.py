@@ -223,6 +223,8 @@ def test_what_only_looks_different_is_no_difference(
     new = written(tmp_path, HEAD + "parallelism: 16\nleaderElection: {leaseDuration: 0.25m}\n")
     assert main(["config", "diff", old, new]) == 0
     assert capsys.readouterr().out == "no difference in effect\n"
+    assert main(["config", "diff", old, new, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"changes": []}
     assert main(["config", "diff", old, written(tmp_path, BAD)]) == 2
     assert main(["config", "diff", "-", "-"]) == 2
 

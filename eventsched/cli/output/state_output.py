@@ -142,9 +142,10 @@ def queue_text(
     guesses: Mapping[str, WaitEstimate],
     *,
     full: bool = False,
+    wide: bool = False,
 ) -> str:
     """A table for each queue, and what wakes the plugins that pods wait for. ``guesses`` are the
-    estimates by the pods' uids."""
+    estimates by the pods' uids. With ``wide`` it has attempts and uids, too."""
     if not pods:
         return "no pod waits"
     parts = []
@@ -152,10 +153,15 @@ def queue_text(
         waiting = list(group)
         shown = waiting if full else waiting[:_SHOWN_OF_QUEUE]
         rows = [
-            [*_queue_row(each, now), estimate_text(guesses.get(each.pod_state.pod.uid))]
+            [
+                *_queue_row(each, now),
+                estimate_text(guesses.get(each.pod_state.pod.uid)),
+                *((each.pod_state.attempts, each.pod_state.pod.uid) if wide else ()),
+            ]
             for each in shown
         ]
-        header = ("#", "pod", "priority", "age", "here for", "waits for", "estimated rest")
+        header = ["#", "pod", "priority", "age", "here for", "waits for", "estimated rest"]
+        header += ["attempts", "uid"] if wide else []
         text = table(header, rows)
         rest = len(waiting) - len(shown)
         more = f"\nand {rest} more: --full shows all" if rest else ""

@@ -1,0 +1,64 @@
+"""The forms of an answer, which ``-o`` chooses alike for every command.
+
+``table`` and ``text`` are what people read, and mean the same; ``wide`` is a table with more
+columns, of the commands that have some; ``json`` and ``yaml`` are the same document for programs.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+JSON, YAML, WIDE = "json", "yaml", "wide"
+_READ = ("table", "text")
+
+
+def add_output_option(
+    parser: argparse.ArgumentParser,
+    form: str = "table",
+    *,
+    wide: bool = False,
+    more: Iterable[str] = (),
+    help_text: str | None = None,
+) -> None:
+    """Adds ``-o``. ``form`` is the one that is printed otherwise; with ``wide`` the command has
+    more columns, and ``more`` are forms of it alone. Others end with exit code 2."""
+    forms = (form, *((WIDE,) if wide else ()), *(each for each in (JSON, YAML) if each != form))
+
+    def form_of(word: str) -> str:
+        return form if word in _READ and form in _READ else word
+
+    parser.add_argument(
+        "-o", dest="output", type=form_of, choices=(*forms, *more), default=form,
+        help=help_text or f"the form of the answer (default: {form})",
+    )  # fmt: skip
+
+
+def is_document(output: str | None) -> bool:
+    """Whether a form is one for programs."""
+    return output in (JSON, YAML)
+
+
+def print_document(document: Any, output: str, indent: int | None = None) -> None:
+    """Prints plain data as one document, JSON in one line unless it is indented."""
+    if output == JSON:
+        print(json.dumps(document, ensure_ascii=False, indent=indent))
+    else:
+        # YAML has no tuples and no enumerations, JSON makes them plain.
+        sys.stdout.write(yaml_text(json.loads(json.dumps(document))))
+
+
+def document_of_several(text: str, output: str) -> str:
+    """One of several JSON documents in a form, without the end of its last line: a line of JSON,
+    or a document of YAML, which begins with ``---``."""
+    return text if output == JSON else f"---\n{yaml_text(json.loads(text))}".rstrip("\n")
+
+
+def yaml_text(document: Any) -> str:
+    """Plain data as YAML, in the order that it has."""
+    import yaml  # only this form needs it
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    written: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    return written

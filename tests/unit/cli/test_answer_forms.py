@@ -1,0 +1,102 @@
+"""The forms that ``-o`` takes: alike for every command, and the same document as JSON and YAML."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+import pytest
+import yaml
+
+from eventsched.cli.answers.answer_forms import (
+    add_output_option,
+    document_of_several,
+    print_document,
+)
+from eventsched.cli.main import every_command
+from eventsched.kubectl_plugin.plugin_commands import parser
+
+BOTH = ("json", "yaml")
+FORMS = {
+    "config check": ("table", *BOTH), "config diff": ("text", *BOTH),
+    "config show": ("yaml", "json"), "db doctor": ("table", *BOTH), "db stats": ("table", *BOTH),
+    "diff": ("text", *BOTH), "explain": ("table", *BOTH), "log list": ("table", "wide", *BOTH),
+    "log streams": ("table", *BOTH), "log tail": ("table", "wide", *BOTH),
+    "plugin check": ("table", *BOTH), "queue": ("text", "wide", *BOTH),
+    "replay": ("table", *BOTH), "shadow report": ("text", *BOTH), "simulate": ("table", *BOTH),
+    "sql": ("table", *BOTH, "csv"), "state": ("text", *BOTH, "manifests"),
+    "sticky list": ("table", *BOTH), "top": ("text", *BOTH), "try": ("text", *BOTH),
+    "verify": ("table", *BOTH),
+}  # fmt: skip
+"""Not of evaluate, whose ``-o`` is a file without ``--pod``."""
+OF_KUBECTL = {
+    "explain": ("text", *BOTH), "log": ("text", "wide", *BOTH), "queue": ("text", *BOTH),
+    "try": ("text", *BOTH), "why-not": ("text", *BOTH),
+}  # fmt: skip
+
+
+def forms(parser: argparse.ArgumentParser, *words: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The commands with ``-o``, and its choices."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, below in action.choices.items():
+                yield from forms(below, *words, word)
+        elif action.dest == "output" and action.choices is not None:
+            yield " ".join(words), tuple(action.choices)
+
+
+def test_every_command_takes_the_same_forms() -> None:
+    assert dict(forms(every_command())) == FORMS
+    assert dict(forms(parser())) == OF_KUBECTL
+
+
+def parsed(*words: str, **options: Any) -> str:
+    made = argparse.ArgumentParser()
+    add_output_option(made, **options)
+    return str(made.parse_args(words).output)
+
+
+@pytest.mark.parametrize("word", ["table", "text"])
+@pytest.mark.parametrize("form", ["table", "text"])
+def test_a_table_and_text_are_one(word: str, form: str) -> None:
+    assert parsed("-o", word, form=form) == parsed(form=form) == form
+
+
+@pytest.mark.parametrize(
+    ("word", "options"),
+    [("wide", {}), ("xml", {"wide": True}), ("table", {"form": "yaml"}), ("csv", {})],
+)
+def test_a_form_that_a_command_has_not(
+    word: str, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed("-o", word, **options)
+    assert ended.value.code == 2
+    assert f"argument -o: invalid choice: '{word}'" in capsys.readouterr().err
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+HOSTILE = {"z": ("a", Colour.RED), "a": ["- x: y", "no", "1e3", "\x1b[31m", "zoë", None, 0.1, True]}
+PLAIN = {"z": ["a", "red"], "a": ["- x: y", "no", "1e3", "\x1b[31m", "zoë", None, 0.1, True]}
+
+
+def test_a_document_is_the_same_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    print_document(HOSTILE, "json")
+    text = capsys.readouterr().out
+    assert (text.count("\n"), json.loads(text)) == (1, PLAIN)
+    print_document(HOSTILE, "yaml")
+    text = capsys.readouterr().out
+    assert ("\x1b" in text, list(yaml.safe_load(text)), yaml.safe_load(text)) == (
+        False, ["z", "a"], PLAIN,
+    )  # fmt: skip
+
+
+def test_several_documents() -> None:
+    assert document_of_several('{"a": 1}', "json") == '{"a": 1}'
+    texts = [document_of_several(f'{{"a": {number}}}', "yaml") for number in (1, 2)]
+    assert texts == ["---\na: 1", "---\na: 2"]
+    assert list(yaml.safe_load_all("\n".join(texts))) == [{"a": 1}, {"a": 2}]
