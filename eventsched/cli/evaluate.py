@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.answers.answer_forms import is_document, print_document
+from eventsched.cli.answers.answer_forms import add_pager_option, is_document, print_document
 from eventsched.cli.output.evaluate_output import answer_json, answer_text
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
@@ -68,6 +68,7 @@ def add_to(commands: Any) -> None:
         metavar="FILE.py",
         help="a file with plugins that the configuration names",
     )
+    add_pager_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from eventsched import __version__, signals
+from eventsched.cli.answers.answer_forms import has_pager
+from eventsched.cli.answers.pager import paged
 from eventsched.cli.database_options import database_of
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.log_errors import ConflictError, CorruptLogError, FencedError
@@ -123,8 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BAD_INPUT
     if signals.asked_to_end():
         return signals.ENDED_BY_SIGTERM
+    code = 0
     try:
-        code: int = options.run(options)
+        with paged(wanted=has_pager(options)):
+            code = options.run(options)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe; the interpreter must not flush into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

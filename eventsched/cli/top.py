@@ -40,7 +40,9 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--once", action="store_true", help="print one frame, and end")
     add_database_options(parser)
-    add_output_option(parser, "text", help_text="json and yaml need --once (default: text)")
+    add_output_option(
+        parser, "text", help_text="json and yaml need --once (default: text)", pages=False
+    )
     parser.set_defaults(run=run)
 
 

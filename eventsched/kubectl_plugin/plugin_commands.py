@@ -11,7 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from eventsched import __version__
-from eventsched.cli.answers.answer_forms import YAML, add_output_option, is_document, yaml_text
+from eventsched.cli.answers.answer_forms import (
+    YAML,
+    add_output_option,
+    has_pager,
+    is_document,
+    yaml_text,
+)
+from eventsched.cli.answers.pager import paged
 from eventsched.cli.main import CommandParser
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cluster.files import read_text
@@ -180,8 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     options = parser().parse_args(arguments)
     prog = f"kubectl eventsched {options.command}"
+    code = 0
     try:
-        return asyncio.run(_run(options))
+        with paged(wanted=has_pager(options)):
+            code = asyncio.run(_run(options))
     except InputError as error:
         print(f"{prog}: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -191,6 +200,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe; the interpreter must not flush into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return STOPPED
+    return code

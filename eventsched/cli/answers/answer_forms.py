@@ -21,9 +21,11 @@ def add_output_option(
     wide: bool = False,
     more: Iterable[str] = (),
     help_text: str | None = None,
+    pages: bool = True,
 ) -> None:
-    """Adds ``-o``. ``form`` is the one that is printed otherwise; with ``wide`` the command has
-    more columns, and ``more`` are forms of it alone. Others end with exit code 2."""
+    """Adds ``-o``, and ``--no-pager`` if the answer ``pages``. ``form`` is the one that is printed
+    otherwise; with ``wide`` the command has more columns, and ``more`` are forms of it alone.
+    Others end with exit code 2."""
     forms = (form, *((WIDE,) if wide else ()), *(each for each in (JSON, YAML) if each != form))
 
     def form_of(word: str) -> str:
@@ -33,6 +35,22 @@ def add_output_option(
         "-o", dest="output", type=form_of, choices=(*forms, *more), default=form,
         help=help_text or f"the form of the answer (default: {form})",
     )  # fmt: skip
+    if pages:
+        add_pager_option(parser)
+
+
+def add_pager_option(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--no-pager``. The answers of commands without it never have a pager."""
+    parser.add_argument(
+        "--no-pager", action="store_true",
+        help="print a long answer as it is, also on a terminal ($EVENTSCHED_PAGER, $PAGER)",
+    )  # fmt: skip
+
+
+def has_pager(options: argparse.Namespace) -> bool:
+    """Whether the answer may have a pager: not one that follows a log."""
+    follows = getattr(options, "follow", False)
+    return not (getattr(options, "no_pager", True) or follows)
 
 
 def is_document(output: str | None) -> bool:
