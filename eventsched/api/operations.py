@@ -250,8 +250,8 @@ def _diff(asked: Asked) -> Any:
 def _try(asked: Asked) -> Any:
     values, plugins = asked.values, list(asked.desk.plugins)
     return trial_answer(
-        asked.stream(), asked.sees, values["at"], asked.body, values["count"], plugins,
-        in_words=bool(values.get("text")), full=bool(values.get("full")),
+        asked.stream(), asked.sees, asked.desk.states, values["at"], asked.body, values["count"],
+        plugins, in_words=bool(values.get("text")), full=bool(values.get("full")),
     )  # fmt: skip
 
 

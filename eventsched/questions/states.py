@@ -1,22 +1,24 @@
 """States of the past and of now: which are kept, and the answers about one.
 
-A state is folded from the newest stored one before it. A few folded ones are kept, each with a lock
-of its own, so that questions about one do not wait for another that is being folded. The newest
-state of a stream goes on with the log.
+A state is folded from the newest stored one before it, or from a copy of one that is kept and near.
+A few folded ones are kept, each with a lock of its own, so that questions about one do not wait for
+another that is being folded. The newest state of a stream goes on with the log.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any
 
 from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.state_output import with_times
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
+from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.history.past_state.named_pods import find_pod_state
 from eventsched.history.past_state.state_document import (
     node_document,
@@ -27,19 +29,24 @@ from eventsched.history.past_state.state_document import (
 from eventsched.questions.answer_shapes import NodesFilled, ResourceTotal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import HIDDEN, Visibility
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.queries.state_at import FoldedState, is_opening, state_at
 
 MOST_KEPT = 4
 """Folded states that are kept, of all streams together."""
 _MOST_APPLIED = 20_000
 """Records after the newest state that are applied to it; for more it is folded again."""
+_NEAR = 5_000
+"""Records after a state that is kept, at most, for a copy of it to be folded on. A copy takes the
+time of some thousand records."""
 
 
 @dataclass
 class _Kept:
-    """A folded state, and the lock that who uses it has. None: to be folded."""
+    """A folded state, and the lock that who uses it has; a thread may use it twice. None: to be
+    folded."""
 
-    lock: Lock = field(default_factory=Lock)
+    lock: RLock = field(default_factory=RLock)
     folded: FoldedState | None = None
 
 
@@ -64,8 +71,25 @@ class FoldedStates:
                 before, kept.folded = kept.folded, None
                 kept.folded = self._newest(stream, before)
             elif kept.folded is None:
-                kept.folded = _folded(stream, position, where)
+                near = self._near(stream, position)
+                kept.folded = (
+                    _folded(stream, position, where)
+                    if near is None
+                    else _applied(stream, near, position)
+                )
             yield kept.folded
+
+    @contextmanager
+    def before_step(self, stream: LoggedStream, at: str | None) -> Iterator[FoldedState]:
+        """The same, for what decides on a state: a position within a step means its beginning."""
+        log = OpenLog(stream.log, stream.log)
+        if at is not None:
+            position = log.position(at, "at")
+            if position < log.end:
+                position = min(position, next(stream.log.read(position)).cause)
+            at = str(position)
+        with self.at(stream, at) as folded:
+            yield folded
 
     def filled(self, stream: LoggedStream) -> NodesFilled | None:
         """How full the nodes were in the newest state that was asked for; None if none was yet.
@@ -93,14 +117,54 @@ class FoldedStates:
         end = stream.log.head.next
         if before is None or not 0 <= end - before.position <= _MOST_APPLIED:
             return _folded(stream, end)
-        state, opening = before.state, before.opening
+        return _applied(stream, before, end)
+
+    def _near(self, stream: LoggedStream, position: int) -> FoldedState | None:
+        """A copy of the nearest state before a position that is kept and that no other thread uses;
+        None if none is near, or if the log has no such position."""
+        with self._lock:
+            near = [
+                (of, kept)
+                for (name, of), kept in self._kept.items()
+                if name == stream.name and of is not None and 0 < position - of <= _NEAR
+            ]
+        if not near or position > stream.log.head.next:
+            return None
+        for _, kept in sorted(near, key=lambda each: -each[0]):
+            if kept.lock.acquire(blocking=False):
+                try:
+                    if kept.folded is not None:
+                        return _copied(kept.folded)
+                finally:
+                    kept.lock.release()
+        return None
+
+
+def _copied(folded: FoldedState) -> FoldedState:
+    """A copy, in which pods have the same order: pages of answers depend on it, and a snapshot has
+    them in another one."""
+    state = SchedulerState()
+    with gc_tuning.paused():
+        snapshot.restore(state, snapshot.encode(folded.state))
+        for uid in folded.state.pods:
+            state.pods[uid] = state.pods.pop(uid)
+    return folded._replace(state=state)
+
+
+def _applied(stream: LoggedStream, before: FoldedState, end: int) -> FoldedState:
+    """A state after the records up to position ``end``; ``before`` is used up. Raises
+    CorruptLogError."""
+    state, opening = before.state, before.opening
+    with gc_tuning.paused():
         for stored in stream.log.read(before.position) if before.position < end else ():
             if stored.position >= end:
                 break
             record = stored.record
             state.apply(record, stored.at)
             opening = record if is_opening(record) else opening
-        return FoldedState(state, state.position, before.first, opening)
+    if state.position != end:
+        raise CorruptLogError(state.position, "is missing")
+    return FoldedState(state, end, before.first, opening)
 
 
 def _folded(stream: LoggedStream, position: int, where: str = "at") -> FoldedState:

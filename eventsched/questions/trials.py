@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.trial_output import trial_json, trial_text
 from eventsched.cli.replay import assembled
 from eventsched.cluster.files import decoded_text
@@ -20,6 +19,7 @@ from eventsched.domain.objects.registry import AnyObject, StorageClass
 from eventsched.domain.records import StreamStarted
 from eventsched.domain.state import snapshot
 from eventsched.history.past_state.state_manifests import nodes_of
+from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.logbook import OWN
@@ -164,6 +164,7 @@ def _are_alike(pods: Sequence[TracePod]) -> bool:
 def trial_answer(
     stream: LoggedStream,
     sees: Visibility,
+    states: FoldedStates,
     at: str | None,
     body: bytes,
     count: int | None,
@@ -178,8 +179,8 @@ def trial_answer(
     sees.require_whole("try")
     text = decoded_text(body, _BODY)
     manifests.refuse_aliases(text, _BODY)
-    folded = OpenLog(stream.log, stream.log).state(at, "at", whole_steps=True)
-    cluster = cluster_of(folded, stream.name, plugins)
+    with states.before_step(stream, at) as folded:
+        cluster = cluster_of(folded, stream.name, plugins)
     workloads = PodsOfWorkloads(count, MOST_PODS)
     try:
         submission = submitted_pods(text, _BODY, cluster, workloads, ())
@@ -197,7 +198,7 @@ def trial_answer(
     came = trial.done, trial.room, trial.proposal
     return {
         "stream": stream.name,
-        "position": folded.position,
+        "position": cluster.position,
         **trial_json(*came),
         "warnings": submission.warnings,
         **({"text": trial_text(*came, full=full)} if in_words else {}),

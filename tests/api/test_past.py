@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from eventsched.api.application import ROOT
+from eventsched.api.application import ROOT, application
+from eventsched.api.gates.gate import OpenGate
+from eventsched.api.operations import Desk
 from eventsched.cli.main import main
+from eventsched.history.past_state.state_document import state_document
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import opened_streams
+from eventsched.runtime.queries.state_at import FoldedState, state_at
 from tests.api.asking import Client
 from tests.postgres.histories import ODD, TIGHT
 
@@ -152,3 +158,60 @@ def test_a_body_that_is_too_large(client: Client) -> None:
     answered = client.ask(f"{ROOT}/try?stream={TIGHT}", "POST", b"#" * (1 << 20) + b"a")
     assert answered.status == 413
     assert answered.json["status"] == 413
+
+
+@pytest.mark.parametrize("stream", [TIGHT, ODD])
+def test_a_state_made_from_a_copy_of_an_earlier_one(logs: str, stream: str) -> None:
+    """It is the one that is folded from the log, and the earlier one stays as it was."""
+    with opened_streams(logs, None) as streams:
+        opened = streams.open(stream)
+        log, head = opened.log, opened.log.head.next
+        states = FoldedStates()
+        for early, late in ((head // 4, head // 2), (head // 2, head // 2 + 1), (1, head)):
+            expected = [state_at(log, log, place, head) for place in (early, late)]
+            with states.at(opened, str(early)) as before, states.at(opened, str(late)) as after:
+                found = [before, after]
+                assert [each.position for each in found] == [early, late]
+                assert [each.opening for each in found] == [each.opening for each in expected]
+                assert [_all_of(each) for each in found] == [_all_of(each) for each in expected]
+
+
+def _all_of(folded: FoldedState) -> tuple[Any, ...]:
+    """Everything of a state, in its order."""
+    state = folded.state
+    objects = [each.title for each in state.registry.everything()]
+    residents = [list(each) for each in state.nodes.residents]
+    return state.digest(), state_document(state, whole=True), objects, residents
+
+
+def test_a_kept_state_is_not_used_up(
+    logs: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state of the past is folded once, and one near to it from a copy; a trial is made on a
+    state that is kept."""
+    folded: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        folded.append(given[2])
+        return state_at(*given)
+
+    monkeypatch.setattr("eventsched.questions.states.state_at", counted)
+    with opened_streams(logs, None) as streams:
+        asking = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        own = f"stream={TIGHT}"
+        for path in (
+            f"/state?{own}&at=300",
+            f"/diff?{own}&from=300&to=700",
+            f"/state?{own}&at=700",
+        ):
+            assert asking.get(path) == client.get(path)
+        assert folded[0] == 300
+        body = PODS.format(replicas=2, cpu="100m").encode()
+        folded.clear()
+        first = asking.post(f"/try?{own}&at=700", body)
+        assert (
+            asking.post(f"/try?{own}&at=700", body)
+            == first
+            == client.post(f"/try?{own}&at=700", body)
+        )
+    assert len(folded) <= 1
