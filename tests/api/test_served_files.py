@@ -48,7 +48,8 @@ def answers(client: Client) -> dict[str, Any]:
     node = client.get(f"/decisions/{place}/verdicts?{own}")["verdicts"][0]["node"]
     pod = f"/pods/{decision['namespace']}/{decision['pod']}"
     asked = {
-        "/now": "", "/decisions": "", "/decisions/{position}": f"/decisions/{place}",
+        "/now": "/now?nodes=false",  # how full they are is found out in the background
+        "/decisions": "", "/decisions/{position}": f"/decisions/{place}",
         "/decisions/{position}/verdicts": f"/decisions/{place}/verdicts",
         "/decisions/{position}/columns": f"/decisions/{place}/columns",
         "/decisions/{position}/changes/{other}": f"/decisions/{place}/changes/{previous}",
@@ -57,6 +58,7 @@ def answers(client: Client) -> dict[str, Any]:
         "/pods/{namespace}/{name}/why-not": f"{pod}/why-not?node={node}",
         "/state": f"/state?at={place}&part=pods", "/queue": "", "/queue/anomalies": "",
         "/diff": f"/diff?from={place // 2}&to={place}", "/configuration": "",
+        "/evictions": "", "/refusals": "", "/queue/flushed": "",
     }  # fmt: skip
     known = {path for path, methods in client.document["paths"].items() if "get" in methods}
     # No pod of the stream has an owner; events are decisions.
