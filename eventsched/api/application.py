@@ -91,7 +91,7 @@ class _Api:
                     operation.parameters, request.path_params, request.query_params.multi_items()
                 )
                 asked = Asked(self._desk, values, sees)
-                if operation.slow or operation in (EVENTS, WHAT_IF):
+                if operation.is_slow(values) or operation in (EVENTS, WHAT_IF):
                     _refuse_foreign(request)
                 if operation is EVENTS:
                     return await self._events(asked, request)
@@ -116,7 +116,7 @@ class _Api:
         if operation.refresh is not None:
             await self._refreshed(operation.refresh, asked)
         kind = _wanted_type(request, *_other_types(operation))
-        workers = self._slow if operation.slow else self._quick
+        workers = self._slow if operation.is_slow(asked.values) else self._quick
         body, tag = await workers.run(_encoded, operation, asked, kind)
         if operation.waits and asked.values["wait"]:
             waited = self._waited(operation, asked, request, body, tag)

@@ -2,13 +2,12 @@
 Requests are dispatched from these rows, and the OpenAPI document is made from them."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from eventsched.api import parameters as p
 from eventsched.api.arrow import arrow_stream
+from eventsched.api.desk import present_or_past as past
+from eventsched.api.desk.asked import Asked, Desk, Operation
 from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import is_virtual
@@ -17,86 +16,26 @@ from eventsched.history.past_state.waiting_pods import PLACES
 from eventsched.questions import answer_shapes as answers
 from eventsched.questions.attempts import attempt_answers
 from eventsched.questions.attempts.attempt_differences import attempt_difference
-from eventsched.questions.attempts.timelines import pod_timeline
 from eventsched.questions.attempts.verdict_columns import verdict_columns
-from eventsched.questions.decisions import DecisionFilter, decision_detail, decisions_page
+from eventsched.questions.decisions import DecisionFilter, decisions_page
 from eventsched.questions.difference_pages import difference_page
 from eventsched.questions.explanations import (
-    pod_explanation,
     pod_remedies,
     workload_explanation,
 )
-from eventsched.questions.now import now_of
-from eventsched.questions.pod_rows import PodRowFilter, pods_page
-from eventsched.questions.states import PARTS, QUEUES, FoldedStates, StateQuestion, state_answer
-from eventsched.questions.streams import LoggedStream, LoggedStreams
+from eventsched.questions.past.positions import LogPosition
+from eventsched.questions.states import PARTS, QUEUES, StateQuestion, state_answer
+from eventsched.questions.streams import LoggedStream
 from eventsched.questions.trials import MOST_PODS, trial_answer
 from eventsched.questions.verdict_pages import verdict_table, verdicts_page
-from eventsched.questions.visibility import Visibility
 from eventsched.questions.waiting import anomalies_answer, queue_page
-
-
-@dataclass(frozen=True)
-class Desk:
-    """What answers are made from: the streams, the folded states, and the files with plugins that
-    the streams were written with. ``store_in`` is the address of the database for the results of
-    what-ifs, "" if none are stored; ``what_ifs``: whether they are answered."""
-
-    streams: LoggedStreams
-    states: FoldedStates
-    plugins: tuple[Path, ...] = ()
-    store_in: str = ""
-    what_ifs: bool = True
-
-
-class Asked(NamedTuple):
-    """One request: its parameters' values, and what its user may see."""
-
-    desk: Desk
-    values: dict[str, Any]
-    sees: Visibility
-    body: bytes = b""
-
-    def stream(self) -> LoggedStream:
-        """The stream that it is about. Raises InputError and UnavailableError."""
-        return self.desk.streams.open(self.values.get("stream"))
-
-
-class Operation(NamedTuple):
-    """A path below /api/v1. ``answer`` is a struct, or the name of a schema of schemas.py. A
-    ``slow`` one may fold a state or decide again."""
-
-    path: str
-    summary: str
-    parameters: tuple[p.Parameter, ...]
-    answer: type[Any] | str
-    make: Callable[[Asked], Any]
-    slow: bool = False
-    method: str = "GET"
-    waits: bool = False
-    """Whether a request may wait for what comes after a position."""
-    arrow: Callable[[Asked], bytes] | None = None
-    """Makes the answer as an Arrow stream."""
-    body: str = ""
-    """What the body of a POST holds."""
-    refresh: Callable[[Asked], Any] | None = None
-    """Done in the background before, for what the answer shows as it was made last."""
 
 
 def _streams(asked: Asked) -> Any:
     return asked.desk.streams.answer()
 
 
-def _now(asked: Asked) -> Any:
-    stream = asked.stream()
-    nodes = asked.desk.states.filled(stream) if asked.values["nodes"] else None
-    return now_of(stream, asked.sees, nodes)
-
-
-def _fill_nodes(asked: Asked) -> Any:
-    if asked.values["nodes"] and asked.sees.is_whole:
-        asked.desk.states.fill(asked.stream())
-
+__all__ = ["EVENTS", "OPERATIONS", "Asked", "Desk", "Operation", "head_of", "new_decisions"]
 
 _SCHEMA_OUTCOMES = ("scheduled", "unschedulable", "waiting", "error")
 
@@ -143,10 +82,6 @@ def _position(stream: LoggedStream, text: str, where: str) -> int:
     return position_at(stream.log, at)
 
 
-def _decision(asked: Asked) -> Any:
-    return decision_detail(asked.stream(), asked.sees, asked.values["position"])
-
-
 def _verdicts(asked: Asked) -> Any:
     values, stream = asked.values, asked.stream()
     table = verdict_table(stream, asked.sees, values["position"])
@@ -169,43 +104,10 @@ def _changes(asked: Asked) -> Any:
     return attempt_difference(asked.stream(), asked.sees, *places, *page)
 
 
-def _pods(asked: Asked) -> Any:
-    values = asked.values
-    names = ("namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "ever")
-    wanted = PodRowFilter(**{name: values[name] for name in names})
-    sort, cursor, limit = values["sort"] or "", values["cursor"], values["limit"]
-    return pods_page(asked.stream(), asked.sees, wanted, sort, cursor, limit)
-
-
-def pod_of_path(asked: Asked, stream: LoggedStream) -> str:
-    """The pod of the path, by name or by uid. Raises InputError."""
-    name = f"{asked.values['namespace']}/{asked.values['name']}"
-    if asked.values["uid"] is None:
-        return name
-    pods = stream.evidence().pods(asked.values["uid"])
-    if not pods or pods[0].full_name != name:
-        raise InputError("uid", f"is not one of {name}", "take one of its `older`")
-    return pods[0].uid
-
-
-def _explain(asked: Asked) -> Any:
-    values = asked.values
-    asked.sees.require(values["namespace"], "namespace")
-    stream = asked.stream()
-    pod = pod_of_path(asked, stream)
-    return pod_explanation(stream, asked.sees, pod, values["attempt"], values["node"])
-
-
-def _timeline(asked: Asked) -> Any:
-    asked.sees.require(asked.values["namespace"], "namespace")
-    stream = asked.stream()
-    return pod_timeline(stream, asked.sees, pod_of_path(asked, stream))
-
-
 def _why_not(asked: Asked) -> Any:
     asked.sees.require_whole("why-not")  # before it shows whether a pod exists
     values, plugins, stream = asked.values, list(asked.desk.plugins), asked.stream()
-    pod = pod_of_path(asked, stream)
+    pod = past.pod_of_path(asked, stream)
     return pod_remedies(stream, asked.sees, pod, values["attempt"], values["node"], plugins)
 
 
@@ -294,8 +196,13 @@ EVENTS = Operation(
 OPERATIONS = (
     Operation("/streams", "The streams of the log", (), answers.Streams, _streams),
     Operation(
-        "/now", "What happens now: queues, reasons, rates, nodes", (p.STREAM, _NODES),
-        answers.Now, _now, refresh=_fill_nodes,
+        "/position", "Where in the log a position or time is", (p.STREAM, p.AT),
+        LogPosition, past.position_answer,
+    ),
+    Operation(
+        "/now", "What happens now, or happened: queues, reasons, rates, nodes",
+        (p.STREAM, _NODES, p.AT), answers.Now, past.now_answer, refresh=past.fill_nodes,
+        slow_with="at",
     ),
     Operation(
         "/decisions", "Decisions by position, newest first",
@@ -305,8 +212,8 @@ OPERATIONS = (
         answers.Decisions, _decisions, waits=True,
     ),
     Operation(
-        "/decisions/{position}", "One decision", (p.POSITION, p.STREAM),
-        answers.DecisionDetail, _decision,
+        "/decisions/{position}", "One decision", (p.POSITION, p.STREAM, p.AT),
+        answers.DecisionDetail, past.decision_answer,
     ),
     Operation(
         "/decisions/{position}/verdicts", "Every node's verdict and scores in one decision",
@@ -334,17 +241,18 @@ OPERATIONS = (
                      "boolean", default=False),
          p.Parameter("sort", "the order; - turns it around", values=(
              "-position", "position", "-since", "since", "-waiting", "waiting")),
-         p.Parameter("cursor", "where to go on: next of the page before"), p.PAGE_LIMIT),
-        answers.Pods, _pods,
+         p.Parameter("cursor", "where to go on: next of the page before"), p.PAGE_LIMIT, p.AT),
+        answers.Pods, past.pods_answer, slow_with="at",
     ),
     Operation(
         "/pods/{namespace}/{name}/explain", "A pod's story: why it is there, or nowhere",
-        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "why not this node, or how it scored"), *_WORDS),
-        "Explanation", _explain,
+        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "why not this node, or how it scored"), *_WORDS,
+         p.AT),
+        "Explanation", past.explanation_answer,
     ),
     Operation(
         "/pods/{namespace}/{name}/timeline", "A pod's queues, attempts and waits as bars over time",
-        _OF_POD, attempt_answers.Timeline, _timeline,
+        (*_OF_POD, p.AT), attempt_answers.Timeline, past.timeline_answer,
     ),
     Operation(
         "/pods/{namespace}/{name}/why-not", "The smallest change with which it lands on a node",

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from eventsched.api.operations import Asked, pod_of_path
+from eventsched.api.desk.asked import Asked
+from eventsched.api.desk.present_or_past import end_of, pod_of_path
 from eventsched.questions.explanations import pod_remedies_text, pod_story, workload_story
 from eventsched.questions.waiting import queue_words
 
@@ -15,7 +16,7 @@ def _explain(asked: Asked) -> str:
     stream = asked.stream()
     return pod_story(
         stream, asked.sees, pod_of_path(asked, stream), values["attempt"], values["node"],
-        values["width"], full=values["full"],
+        values["width"], end_of(asked, stream), full=values["full"],
     )  # fmt: skip
 
 

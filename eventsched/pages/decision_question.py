@@ -17,7 +17,8 @@ def question(request: PageRequest) -> PageQuestion:
     position, stream = segment(request.path["position"]), request.query.get("stream")
     of_stream = f" AND stream = {literal(stream)}" if stream else ""
     sql = _SQL.format(position=position, stream=of_stream) if position.isdecimal() else ""
-    return PageQuestion(call_of(f"/decisions/{position}", stream=stream), sql)
+    call = call_of(f"/decisions/{position}", stream=stream, at=request.query.get("at"))
+    return PageQuestion(call, sql)
 
 
 def further(request: PageRequest, answer: Any) -> dict[str, str]:
@@ -32,5 +33,6 @@ def further(request: PageRequest, answer: Any) -> dict[str, str]:
     if decision["pod"] is not None:
         path = f"/pods/{segment(decision['namespace'])}/{segment(decision['pod'])}/explain"
         asked = {"uid": decision["uid"], "attempt": str(decision["attempt"]), "stream": stream}
+        asked["at"] = request.query.get("at")
         calls["story"] = call_of(path, asked)
     return calls

@@ -1,7 +1,7 @@
 """What the page Now asks."""
 
 from eventsched.pages.api_call import call_of
-from eventsched.pages.page_question import PageQuestion, PageRequest, command
+from eventsched.pages.page_question import PageQuestion, PageRequest, queue_command
 
 _SQL = """\
 SELECT state, count(*) AS pods, min(waiting_since) AS oldest
@@ -9,6 +9,7 @@ FROM eventsched.pods_now GROUP BY state ORDER BY pods DESC;"""
 
 
 def question(request: PageRequest) -> PageQuestion:
-    """The request for what happens now."""
-    stream = request.query.get("stream")
-    return PageQuestion(call_of("/now", stream=stream), _SQL, command("queue", stream=stream))
+    """The request for what happens now, or happened."""
+    stream, at = request.query.get("stream"), request.query.get("at")
+    sql = "" if at else _SQL
+    return PageQuestion(call_of("/now", stream=stream, at=at), sql, queue_command(stream, at))

@@ -37,6 +37,11 @@ def command(*words: str, stream: str | None = None) -> str:
     return shlex.join(given)
 
 
+def queue_command(stream: str | None, at: str | None) -> str:
+    """The command that shows the queues, as of a position or time if there is one."""
+    return command("queue", *(("--at", at) if at else ()), stream=stream)
+
+
 def literal(text: str) -> str:
     """A text as a literal of SQL, also with backslashes."""
     quoted = text.replace("'", "''")

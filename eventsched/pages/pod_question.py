@@ -8,7 +8,7 @@ from eventsched.pages.page_question import PageQuestion, PageRequest, command, l
 _SQL = """\
 SELECT * FROM eventsched.decisions
 WHERE namespace = {namespace} AND pod = {name} ORDER BY seq;"""
-_KEPT = ("stream", "uid")
+_KEPT = ("stream", "uid", "at")
 
 
 def question(request: PageRequest) -> PageQuestion:
@@ -16,7 +16,8 @@ def question(request: PageRequest) -> PageQuestion:
     namespace, name = request.path["namespace"], request.path["name"]
     sql = _SQL.format(namespace=literal(namespace), name=literal(name))
     cli = command("explain", f"{namespace}/{name}", stream=request.query.get("stream"))
-    return PageQuestion(_call(request, "timeline"), sql, cli)
+    call = _call(request, "timeline")
+    return PageQuestion(call) if "at" in request.query else PageQuestion(call, sql, cli)
 
 
 def further(request: PageRequest, answer: Any) -> dict[str, str]:
@@ -29,7 +30,8 @@ def further(request: PageRequest, answer: Any) -> dict[str, str]:
         stream = request.query.get("stream")
         path = f"/decisions/{segment(before)}/changes/{segment(after)}"
         calls["difference"] = call_of(path, stream=stream, offset=offset)
-    if node := request.query.get("why-not"):
+    node = request.query.get("why-not")
+    if node and "at" not in request.query:
         calls["remedies"] = _call(request, "why-not", node=node)
     return calls
 

@@ -1,7 +1,7 @@
 """What the page Pods asks."""
 
 from eventsched.pages.api_call import call_of
-from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
+from eventsched.pages.page_question import PageQuestion, PageRequest, literal, queue_command
 
 COLUMNS = {
     "namespace": "namespace", "name": "pod", "owner": "owner_name", "state": "state",
@@ -23,12 +23,13 @@ def question(request: PageRequest) -> PageQuestion:
         query.pop("sort", None)
     stream = request.query.get("stream")
     call = call_of("/pods", {"stream": stream}, **query)
-    return PageQuestion(call, _sql(query), command("queue", stream=stream))
+    return PageQuestion(call, _sql(query), queue_command(stream, request.query.get("at")))
 
 
 def _sql(query: dict[str, str]) -> str:
-    """The same pods in SQL; "" for those that are gone, which no view has by one row."""
-    if "ever" in query:
+    """The same pods in SQL; "" for those that are gone, which no view has by one row, and for those
+    of the past."""
+    if "ever" in query or "at" in query:
         return ""
     conditions = [
         f"{column} = {literal(query[name])}" for name, column in COLUMNS.items() if name in query

@@ -21,7 +21,7 @@ class Screen:
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
     ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
     makes the one of a form from its fields and the answer. ``below`` is the screen of the
-    navigation that it belongs to."""
+    navigation that it belongs to. One that ``has_past`` takes ``at``."""
 
     name: str
     title: str
@@ -29,6 +29,7 @@ class Screen:
     question: Callable[[PageRequest], PageQuestion]
     in_navigation: bool = True
     further: Callable[[PageRequest, Any], dict[str, str]] | None = None
+    has_past: bool = False
     posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
     below: str = ""
 
@@ -39,15 +40,15 @@ class Screen:
 
 
 SCREENS = (
-    Screen("now", "Now", "/", now_question.question),
-    Screen("pods", "Pods", "/pods", pods_question.question),
+    Screen("now", "Now", "/", now_question.question, has_past=True),
+    Screen("pods", "Pods", "/pods", pods_question.question, has_past=True),
     Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
-        in_navigation=False, further=pod_question.further,
+        in_navigation=False, further=pod_question.further, has_past=True,
     ),
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,
-        in_navigation=False, further=decision_question.further,
+        in_navigation=False, further=decision_question.further, has_past=True,
     ),
     Screen(
         "anomalies", "Findings", "/findings", findings_question.anomalies,

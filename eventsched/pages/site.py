@@ -18,6 +18,7 @@ from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
 from eventsched.pages.page_question import PageQuestion, PageRequest
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
+from eventsched.pages.shown_time import ShownTime, shown_time
 from eventsched.web.http.entity_tags import entity_tag, names_tag
 from eventsched.web.http.response_headers import with_headers
 
@@ -52,6 +53,7 @@ class _Shown(NamedTuple):
     further: Mapping[str, ApiAnswer]
     form: Mapping[str, str]
     outcome: ApiAnswer | None = None
+    time: ShownTime | None = None
 
 
 class _Pages:
@@ -75,6 +77,7 @@ class _Pages:
             streams = await ask(self._api, PageQuestion("/streams"), request)
             further = await self._further(request, screen, asked, answer)
             shown = _Shown(screen, asked, question, answer, streams, further, {})
+            shown = shown._replace(time=await self._time(request, screen, asked))
             if request.method == "POST" and answer.status == HTTPStatus.OK:
                 return await self._posted(request, shown)
             return self._page(request, shown)
@@ -106,6 +109,20 @@ class _Pages:
             name: await ask(self._api, PageQuestion(call), request) for name, call in calls.items()
         }
 
+    async def _time(self, request: Request, screen: Screen, asked: PageRequest) -> ShownTime | None:
+        """The time that the page shows; the log's end for one that is wrong."""
+        if not screen.has_past:
+            return None
+        stream, at = asked.query.get("stream"), asked.query.get("at")
+        at_time = PageQuestion(call_of("/position", stream=stream, at=at))
+        at_end = PageQuestion(call_of("/position", stream=stream))
+        answer = await ask(self._api, at_time, request)
+        if at is not None and answer.status != HTTPStatus.OK:
+            answer = await ask(self._api, at_end, request)
+        if answer.status != HTTPStatus.OK:
+            return None
+        return shown_time(answer.document, is_past=at is not None)
+
     def _page(self, request: Request, shown: _Shown) -> Response:
         screen, asked, answer, outcome = shown.screen, shown.asked, shown.answer, shown.outcome
         streams, further = shown.streams, shown.further
@@ -127,6 +144,7 @@ class _Pages:
             problem=None if fine else problem_of(answer.status, answer.document),
             streams=known,
             stream=_stream(known, asked.query.get("stream")),
+            time=shown.time,
         )
         # A frame without data is not an error: the script asks for a token and loads the page.
         locked = answer.status == HTTPStatus.UNAUTHORIZED
@@ -137,11 +155,12 @@ class _Pages:
 
     def _frame(self, request: Request, screen: Screen | None, asked: PageRequest) -> dict[str, Any]:
         """What every page needs for its frame."""
-        kept = {"stream": asked.query.get("stream")}
+        kept = {name: asked.query.get(name) for name in ("stream", "at")}
 
         def link(path: str, **values: Any) -> str:
-            given = {name: str(value) for name, value in values.items() if value is not None}
-            return call_of(path, {**kept, **given})
+            """A page with parameters, at the stream and the time of this one."""
+            given = {name: value for name, value in {**kept, **values}.items() if value is not None}
+            return call_of(path, {name: str(value) for name, value in given.items()})
 
         def here(**values: Any) -> str:
             """This page with other parameters; None leaves one out."""
@@ -185,6 +204,7 @@ class _Pages:
         html = self._templates.get_template("problem.html").render(
             **self._frame(request, None, PageRequest({}, {})),
             question=None, answer=None, data="null", problem=problem, streams=[], stream=None,
+            time=None,
         )  # fmt: skip
         return _response(request, html, status, {**(error.headers or {}), **_PAGES})
 

@@ -232,9 +232,15 @@ def stored_decision(
     return stored, record
 
 
-def decision_detail(stream: LoggedStream, sees: Visibility, position: int) -> DecisionDetail:
-    """A decision in full. Raises what ``stored_decision`` raises."""
-    return detail_of(stream, *stored_decision(stream, sees, position))
+def decision_detail(
+    stream: LoggedStream, sees: Visibility, position: int, end: int | None = None
+) -> DecisionDetail:
+    """A decision in full, as it was known before position ``end``. Raises what ``stored_decision``
+    raises."""
+    detail = detail_of(stream, *stored_decision(stream, sees, position))
+    if end is None or detail.following is None or detail.following < end:
+        return detail
+    return msgspec.structs.replace(detail, following=None)
 
 
 def detail_of(stream: LoggedStream, stored: StoredRecord, record: PodDecided) -> DecisionDetail:

@@ -12,16 +12,23 @@ from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target
+from eventsched.questions.past.evidence_until import evidence_before
+from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility, visible_evidence
+from eventsched.questions.visibility import Visibility
 
 
 def pod_explanation(
-    stream: LoggedStream, sees: Visibility, pod: str, attempt: int | None, node: str | None
+    stream: LoggedStream,
+    sees: Visibility,
+    pod: str,
+    attempt: int | None,
+    node: str | None,
+    end: int | None = None,
 ) -> dict[str, Any]:
-    """The story of a pod (``namespace/name``, a uid), as ``eventsched explain -o json`` prints it.
-    Raises InputError, also NoPodError and NotVisibleError."""
-    return story_json(_explained(stream, sees, pod, attempt, node))
+    """The story of a pod (``namespace/name``, a uid), as ``eventsched explain -o json`` prints it;
+    with ``end`` up to that position. Raises InputError, also NoPodError and NotVisibleError."""
+    return story_json(_explained(stream, sees, pod, attempt, node, end))
 
 
 def pod_story(
@@ -31,12 +38,14 @@ def pod_story(
     attempt: int | None,
     node: str | None,
     width: int,
+    end: int | None = None,
     *,
     full: bool,
 ) -> str:
     """The same in words, as ``eventsched explain`` prints it at a width (0: no limit)."""
-    explained = _explained(stream, sees, pod, attempt, node)
-    return story_text(explained, time.time_ns() // 1_000, width, full=full)
+    explained = _explained(stream, sees, pod, attempt, node, end)
+    now = time.time_ns() // 1_000 if end is None else record_time(stream, end - 1)
+    return story_text(explained, now or 0, width, full=full)
 
 
 def pod_remedies(
@@ -112,10 +121,15 @@ def _remedies(
 
 
 def _explained(
-    stream: LoggedStream, sees: Visibility, pod: str, attempt: int | None, node: str | None
+    stream: LoggedStream,
+    sees: Visibility,
+    pod: str,
+    attempt: int | None,
+    node: str | None,
+    end: int | None = None,
 ) -> Explanation:
     try:
-        return explain(visible_evidence(stream, sees), pod, attempt, node, None)
+        return explain(evidence_before(stream, sees, end), pod, attempt, node, None)
     except InputError as problem:
         if not problem.where.startswith("--"):
             raise

@@ -20,13 +20,17 @@ from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 
 _MINUTE = 60_000_000
-_REASONS = 20
+MOST_REASONS = 20
 """Reasons that are listed, those of most pods first."""
 _COUNTED = 5_000
 """Decisions that are looked at for their rate."""
 _MEASURED = 500
 """Placements whose waiting time is measured."""
-_WAITING = ("active", "backoff", "unschedulable", "gated")
+QUEUES = ("active", "backoff", "unschedulable")
+"""Queues of pods that are tried again."""
+WAITING = (*QUEUES, "gated")
+STATES = (*WAITING, "waiting", "binding", "bound", "unqueued")
+"""The states of pods, in the order in which they are shown."""
 
 _STATES = """
 SELECT n.state, count(*) AS pods, min(n.waiting_since) AS since
@@ -71,20 +75,21 @@ SELECT count(*) AS looked, min(d.at) AS first,
        count(*) FILTER (WHERE d.at > :after{visible}) AS decisions
 FROM (
     SELECT d.at, d.pod FROM eventsched_log.decision d
-    WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
+    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
 ) AS d {join}
 """
 _PLACED = """
 SELECT placed.at - (SELECT min(m.at) FROM eventsched_log.queue_move m
                     WHERE m.stream = :s AND m.pod = placed.pod) AS waited
 FROM (SELECT d.at, d.pod FROM eventsched_log.decision d
-      {join}WHERE d.stream = :s AND d.seq >= :floor
+      {join}WHERE d.stream = :s AND d.seq >= :floor AND d.seq < :end
         AND d.outcome IN ('scheduled', 'waiting'){visible}
       ORDER BY d.seq DESC LIMIT :most) AS placed
 """
 _FLOOR = """
 SELECT min(newest.seq) AS floor FROM (
-    SELECT d.seq FROM eventsched_log.decision d WHERE d.stream = :s ORDER BY d.seq DESC LIMIT :most
+    SELECT d.seq FROM eventsched_log.decision d
+    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
 ) AS newest
 """
 _JOIN = "JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = d.pod "
@@ -108,11 +113,11 @@ def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) ->
         position=head["next"],
         now=iso(present),
         pods=sum(state.pods for state in states),
-        waiting=sum(state.pods for state in states if state.state in _WAITING),
+        waiting=sum(state.pods for state in states if state.state in WAITING),
         states=states,
         reasons=_reasons(stream, visible, values, present),
-        decisions_per_second=_rate(stream, sees, present),
-        waits=_waits(stream, sees),
+        decisions_per_second=decision_rate(stream, sees, present, head["next"]),
+        waits=last_waits(stream, sees, head["next"]),
         log=_log(head, last, clock, virtual=virtual),
         leader=_leader(stream, head),
         nodes=nodes if sees.is_whole else None,
@@ -137,15 +142,14 @@ def _states(
                 oldest=None if oldest is None else f"{oldest['namespace']}/{oldest['name']}",
             )
         )
-    order = (*_WAITING, "waiting", "binding", "bound", "unqueued")
-    return sorted(found, key=lambda each: order.index(each.state))
+    return sorted(found, key=lambda each: STATES.index(each.state))
 
 
 def _reasons(
     stream: LoggedStream, visible: str, values: Mapping[str, Any], now: int
 ) -> list[WaitingReason]:
     query = _REASONS_OF.format(visible=visible)
-    rows = stream.rows.all(query, states=list(_WAITING[:3]), **values)
+    rows = stream.rows.all(query, states=list(QUEUES), **values)
     meanings = stream.rows.refusals(row["verdict"] for row in rows if row["verdict"] is not None)
     found: dict[tuple[str | None, str | None], WaitingReason] = {}
     for row in rows:
@@ -162,29 +166,31 @@ def _reasons(
             oldest_seconds=max(waited or 0.0, same.oldest_seconds or 0.0) if same else waited,
             example=same.example if same else row["example"],
         )
-    return sorted(found.values(), key=lambda each: -each.pods)[:_REASONS]
+    return sorted(found.values(), key=lambda each: -each.pods)[:MOST_REASONS]
 
 
-def _rate(stream: LoggedStream, sees: Visibility, now: int) -> float:
-    """Decisions a second in the last minute; if there are too many to look at, in the time that
-    the newest ones took."""
+def decision_rate(stream: LoggedStream, sees: Visibility, now: int, end: int) -> float:
+    """Decisions a second in the minute before ``now`` (µs), of those before position ``end``; if
+    there are too many to look at, in the time that the newest ones took."""
     visible, values = sees.condition("p.namespace")
     query = _RATE.format(visible=visible, join=_LEFT_JOIN if visible else "")
     after = now - _MINUTE
-    row = stream.rows.one(query, most=_COUNTED, after=after, **values)
+    row = stream.rows.one(query, most=_COUNTED, after=after, end=end, **values)
     assert row is not None
     if row["looked"] < _COUNTED or row["first"] <= after:
         return int(row["decisions"]) / 60
     return float(row["decisions"] * 1e6 / max(1, now - row["first"]))
 
 
-def _waits(stream: LoggedStream, sees: Visibility) -> Waits:
-    floor = stream.rows.one(_FLOOR, most=_COUNTED)
+def last_waits(stream: LoggedStream, sees: Visibility, end: int) -> Waits:
+    """How long the last pods that got a node before position ``end`` had waited."""
+    floor = stream.rows.one(_FLOOR, most=_COUNTED, end=end)
     if floor is None or floor["floor"] is None:
         return Waits(pods=0, p50_seconds=None, p99_seconds=None)
     visible, values = sees.condition("p.namespace")
     query = _PLACED.format(visible=visible, join=_JOIN if visible else "")
-    rows = stream.rows.all(query, floor=floor["floor"], most=_MEASURED, **values)
+    bounds = {"floor": floor["floor"], "end": end}
+    rows = stream.rows.all(query, most=_MEASURED, **bounds, **values)
     waited = sorted(row["waited"] / 1e6 for row in rows if row["waited"] is not None)
     if not waited:
         return Waits(pods=0, p50_seconds=None, p99_seconds=None)

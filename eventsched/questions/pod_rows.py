@@ -14,7 +14,8 @@ from eventsched.questions.visibility import Visibility
 
 SORTS = {"position": "n.seq", "since": "n.since", "waiting": "coalesce(n.waiting_since, {last})"}
 """What pods are sorted by, with the column; a - before it turns the order around."""
-_LAST = 2**62
+LAST = 2**62
+"""Later than all positions and times."""
 _FAILED = ("unschedulable", "error")
 
 _PRESENT = """
@@ -85,7 +86,8 @@ def pods_page(
         rows, more = _ever(stream, sees, wanted, cursor, limit)
     else:
         rows, more = _present(stream, sees, wanted, sort or "-position", cursor, limit)
-    return Pods(stream=stream.name, head=stream.rows.head, pods=_pods_of(stream, rows), next=more)
+    found = pod_rows_of(stream, rows, stream.present)
+    return Pods(stream=stream.name, head=stream.rows.head, pods=found, next=more)
 
 
 def _present(
@@ -100,10 +102,10 @@ def _present(
     if name not in SORTS:
         known = ", ".join(SORTS)
         raise InputError("sort", f"{sort!r} is unknown", f"take one of {known}, or -{name}")
-    key = SORTS[name].format(last=-1 if descending else _LAST)
+    key = SORTS[name].format(last=-1 if descending else LAST)
     conditions, values = _conditions(stream, sees, wanted, "n")
     if cursor is not None:
-        values["before"], values["before_seq"] = _place(cursor, 2)
+        values["before"], values["before_seq"] = place_of(cursor, 2)
         sign = "<" if descending else ">"
         conditions += f" AND ({key} {sign} :before OR {key} = :before AND n.seq {sign} :before_seq)"
     order = "DESC" if descending else "ASC"
@@ -118,7 +120,7 @@ def _ever(
     stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, cursor: str | None, limit: int
 ) -> tuple[Sequence[Any], str | None]:
     """The pods of the newest attempts, of a bounded number of these."""
-    high = _LAST if cursor is None else _place(cursor, 1)[0]
+    high = LAST if cursor is None else place_of(cursor, 1)[0]
     edge = stream.rows.one(_EDGE, high=high, most=LOOKED_AT)
     assert edge is not None
     if not edge["looked"]:
@@ -131,7 +133,7 @@ def _ever(
     return rows, str(edge["edge"]) if edge["looked"] == LOOKED_AT else None
 
 
-def _place(cursor: str, parts: int) -> list[int]:
+def place_of(cursor: str, parts: int) -> list[int]:
     """The numbers of a cursor. Raises InputError."""
     words = cursor.split(".")
     numbers = [word.removeprefix("-") for word in words]
@@ -179,10 +181,10 @@ def _conditions(
     return f"{text} AND ({refused} OR {' AND '.join(others)})", values
 
 
-def _pods_of(stream: LoggedStream, rows: Sequence[Any]) -> list[PodRow]:
+def pod_rows_of(stream: LoggedStream, rows: Sequence[Any], present: int) -> list[PodRow]:
+    """The answer's rows for those of pod_now. ``present`` is the time up to which pods wait."""
     seqs = [row["decided_seq"] for row in rows if row["decided_seq"] is not None]
     decided = {row["seq"]: row for row in stream.rows.all(_DECIDED, seqs=seqs)} if seqs else {}
-    present = stream.present
     failed = [seq for seq, row in decided.items() if row["outcome"] in _FAILED]
     numbers = dominant_refusals(stream, failed)
     return [_pod(stream, row, decided.get(row["decided_seq"]), numbers, present) for row in rows]

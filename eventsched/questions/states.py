@@ -27,6 +27,7 @@ from eventsched.history.past_state.state_document import (
     state_document,
 )
 from eventsched.questions.answer_shapes import NodesFilled, ResourceTotal
+from eventsched.questions.past.past_pods import PastPods, past_pods
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import HIDDEN, Visibility
 from eventsched.runtime import gc_tuning
@@ -43,11 +44,12 @@ time of some thousand records."""
 
 @dataclass
 class _Kept:
-    """A folded state, and the lock that who uses it has; a thread may use it twice. None: to be
-    folded."""
+    """A folded state, the pods in it as rows, and the lock that who uses them has; a thread may
+    use it twice. None: to be made."""
 
     lock: RLock = field(default_factory=RLock)
     folded: FoldedState | None = None
+    past: PastPods | None = None
 
 
 class FoldedStates:
@@ -62,6 +64,22 @@ class FoldedStates:
     def at(self, stream: LoggedStream, at: str | None, where: str = "at") -> Iterator[FoldedState]:
         """The state at a position or time, at the log's end without one. It may be read in the
         block. Errors name ``where``. Raises InputError and CorruptLogError."""
+        with self._kept_at(stream, at, where) as kept:
+            assert kept.folded is not None
+            yield kept.folded
+
+    def past(self, stream: LoggedStream, at: str) -> PastPods:
+        """The pods at a position or time, and how full the nodes were. Raises InputError,
+        CorruptLogError and UnavailableError."""
+        with self._kept_at(stream, at, "at") as kept:
+            assert kept.folded is not None
+            if kept.past is None:
+                kept.past = past_pods(stream, kept.folded, nodes_filled(kept.folded))
+            return kept.past
+
+    @contextmanager
+    def _kept_at(self, stream: LoggedStream, at: str | None, where: str) -> Iterator[_Kept]:
+        """What is kept of a position, with its state folded. The block has its lock."""
         log = OpenLog(stream.log, stream.log)
         position = None if at is None else log.position(at, where)
         assert log.end  # raises for an empty log
@@ -77,7 +95,7 @@ class FoldedStates:
                     if near is None
                     else _applied(stream, near, position)
                 )
-            yield kept.folded
+            yield kept
 
     @contextmanager
     def before_step(self, stream: LoggedStream, at: str | None) -> Iterator[FoldedState]:
@@ -109,7 +127,10 @@ class FoldedStates:
             kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+                # Past ones first: who moves through the past does not have the newest one folded
+                # again, which is asked for all the time.
+                past = next((each for each in self._kept if each[1] is not None), None)
+                self._kept.pop(past or next(iter(self._kept)))
             return kept
 
     def _newest(self, stream: LoggedStream, before: FoldedState | None) -> FoldedState:

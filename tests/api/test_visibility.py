@@ -315,8 +315,13 @@ def ask_flushed(world: World) -> None:
     assert _is_own(world.seen("/queue/flushed")["pods"])
 
 
+def ask_position(world: World) -> None:
+    world.seen("/position")  # numbers and times only
+
+
 QUESTIONS = {
     "/streams": ask_streams,
+    "/position": ask_position,
     "/now": ask_now,
     "/decisions": ask_decisions,
     "/decisions/{position}": ask_decision,

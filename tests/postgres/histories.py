@@ -146,6 +146,11 @@ class World:
 
 
 def odd(address: str) -> None:
+    """Writes the odd day."""
+    odd_day().write(address, ODD)
+
+
+def odd_day() -> World:
     """A day with nodes that come, change, go and come back; pods that are refused, retried, bound,
     moved by others, wait at Permit, are given up and deleted; and pods of one name."""
     world = World(Wide(), Share(), Even(), Relative(), Own(), Gang())
@@ -175,7 +180,7 @@ def odd(address: str) -> None:
     world.see(records.NodeAdded(node=make_node("n2", cpu=2500)), 10)
     _gangs(world)
     _namesakes(world)
-    world.write(address, ODD)
+    return world
 
 
 def _gangs(world: World) -> None:

@@ -76,7 +76,7 @@ function open() {
   if (chosen < 0) return;
   const url = new URL("/pods", location.href);
   const here = new URL(location.href).searchParams;
-  if (here.has("stream")) url.searchParams.set("stream", here.get("stream"));
+  for (const name of ["stream", "at"]) if (here.has(name)) url.searchParams.set(name, here.get(name));
   url.searchParams.set("node", answer.nodes.names[chosen]);
   location.href = url;
 }

@@ -171,8 +171,9 @@ async function showPod(name) {
   if (!name) return;
   const cut = name.indexOf("/");
   const path = [name.slice(0, cut), name.slice(cut + 1)].map(encodeURIComponent).join("/");
-  const stream = new URL(location.href).searchParams.get("stream");
-  const url = `/pods/${path}${stream ? `?stream=${encodeURIComponent(stream)}` : ""}`;
+  const here = new URL(location.href).searchParams;
+  const kept = new URLSearchParams(["stream", "at"].filter((each) => here.get(each)).map((each) => [each, here.get(each)]));
+  const url = `/pods/${path}?${kept}`;
   const close = element("button", { type: "button", class: "close" }, "Close");
   close.addEventListener("click", () => choose(""));
   try {
@@ -243,7 +244,8 @@ onAnswer((answer) => {
   const place = document.getElementById("window");
   if (!place) return;
   if (place.dataset.ready) {
-    document.getElementById("newer").hidden = !list.head || answer.head <= list.head;
+    const isPast = new URL(location.href).searchParams.has("at");
+    document.getElementById("newer").hidden = isPast || !list.head || answer.head <= list.head;
     return;
   }
   place.dataset.ready = "true";

@@ -11,6 +11,7 @@ let tag = "";
 let failures = 0;
 let timer = 0;
 let loading = null;
+let owesWhole = false; // another page was asked for and is not shown yet
 let address = addressOf(location);
 
 function addressOf({ pathname, search }) {
@@ -100,6 +101,7 @@ export function onAnswer(listener) {
 }
 
 function isInUse(part) {
+  if (part.querySelector("input:active")) return true; // a slider is being moved
   const selection = document.getSelection();
   return selection && !selection.isCollapsed && part.contains(selection.anchorNode);
 }
@@ -121,6 +123,19 @@ function replacePart(part, fresh) {
   if (place) place.reduce((at, index) => at?.children[index], adopted)?.focus({ preventScroll: true });
 }
 
+// The bar with the time is above what is replaced, so that a slider keeps the focus.
+function showTime(page) {
+  const [bar, fresh] = [document, page].map((each) => each.querySelector(".moment"));
+  if (bar && fresh) {
+    bar.className = fresh.className;
+    showParts(page, bar);
+  } else if (bar) {
+    bar.remove();
+  } else if (fresh) {
+    document.querySelector("main").before(document.importNode(fresh, true));
+  }
+}
+
 // A frame that was loaded without data has not loaded what its page needs.
 function loadMissing(page) {
   for (const wanted of page.querySelectorAll("head script[src], head link[rel=stylesheet]")) {
@@ -135,8 +150,8 @@ function loadMissing(page) {
 }
 
 /** Replaces the parts that differ by those of another page. */
-export function showParts(page) {
-  for (const part of document.querySelectorAll("[data-part]")) {
+export function showParts(page, place = document) {
+  for (const part of place.querySelectorAll("[data-part]")) {
     const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
     if (fresh) replacePart(part, fresh);
   }
@@ -149,6 +164,7 @@ function show(page, isWhole) {
     document.querySelector("main").replaceWith(document.importNode(page.querySelector("main"), true));
     document.querySelector(".top").replaceWith(document.importNode(page.querySelector(".top"), true));
     document.body.dataset.live = page.body.dataset.live;
+    showTime(page);
     prepare();
   } else {
     showParts(page);
@@ -159,6 +175,8 @@ function show(page, isWhole) {
 /** Loads the page's URL again, and shows what has changed. `isWhole` replaces all of it. */
 export async function refresh({ isWhole = false } = {}) {
   loading?.abort();
+  clearTimeout(timer);
+  owesWhole ||= isWhole;
   const own = (loading = new AbortController());
   try {
     const { page, response } = await fetchPage(location.href, own.signal);
@@ -169,14 +187,15 @@ export async function refresh({ isWhole = false } = {}) {
     const isProblem = !response.ok;
     if (!isProblem) notice("");
     const wasProblem = Boolean(document.querySelector("[data-problem]"));
-    if (response.status >= 500 && !wasProblem && !isWhole) {
+    if (response.status >= 500 && !wasProblem && !owesWhole) {
       notice(page.querySelector("[data-problem] p")?.textContent || "The server does not answer.");
       failures += 1;
       return;
     }
-    if (fresh === tag && !isWhole) return;
+    if (fresh === tag && !owesWhole) return;
     tag = fresh;
-    show(page, isWhole || isProblem || wasProblem);
+    show(page, owesWhole || isProblem || wasProblem);
+    owesWhole = false;
     const answer = answerOf(document);
     if (answer !== null) for (const listener of listeners) listener(answer);
   } catch (error) {

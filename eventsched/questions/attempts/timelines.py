@@ -19,8 +19,10 @@ from eventsched.questions.attempts.attempt_answers import (
     TimelineLane,
 )
 from eventsched.questions.attempts.pod_demands import demands_of
+from eventsched.questions.past.evidence_until import evidence_before
+from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility, visible_evidence
+from eventsched.questions.visibility import Visibility
 
 LANES = ("queues", "attempts", "preemption", "reservation", "waits", "bind")
 _LEAVING_QUEUE = (PodDecided, records.PodSkipped, records.PodDeleted)
@@ -30,11 +32,14 @@ _LEAST = SECOND // 1_000
 _WAITING = ("scheduled", "waiting")
 
 
-def pod_timeline(stream: LoggedStream, sees: Visibility, pod: str) -> Timeline:
-    """The timeline of a pod (``namespace/name``, or a uid). Raises InputError, also NoPodError and
-    NotVisibleError."""
-    explained = explain(visible_evidence(stream, sees), pod)
-    return timeline(explained, stream.present)
+def pod_timeline(
+    stream: LoggedStream, sees: Visibility, pod: str, end: int | None = None
+) -> Timeline:
+    """The timeline of a pod (``namespace/name``, or a uid), with ``end`` up to that position.
+    Raises InputError, also NoPodError and NotVisibleError."""
+    explained = explain(evidence_before(stream, sees, end), pod)
+    now = stream.present if end is None else record_time(stream, end - 1)
+    return timeline(explained, now or 0)
 
 
 def timeline(explained: Explanation, now: int) -> Timeline:

@@ -18,6 +18,11 @@ from tests.databases import ROOT
 MARKUP = "</script><script>alert(1)</script>&"
 FOLDER = ROOT / "eventsched/pages"
 PODS = {"stream": "live", "head": 9, "pods": [], "next": None}
+POSITION = {
+    "stream": "live", "position": 9, "time": "2026-11-25T20:00:00.500000+00:00", "begin": 0,
+    "begin_time": "2026-11-25T18:00:00+00:00", "head": 9,
+    "head_time": "2026-11-25T20:00:00.500000+00:00",
+}  # fmt: skip
 STREAMS = {"streams": [{"name": "live", "head": 9, "holder": None}]}
 
 
@@ -25,7 +30,7 @@ class GivenApi:
     """An API that answers by path."""
 
     def __init__(self, **answers: Any) -> None:
-        self.answers = {"streams": STREAMS, "pods": PODS, **answers}
+        self.answers = {"streams": STREAMS, "pods": PODS, "position": POSITION, **answers}
         self.asked: list[tuple[str, str, dict[bytes, bytes]]] = []
         self.bodies: list[bytes] = []
 

@@ -1,0 +1,92 @@
+"""Answers about the present or, with ``at``, about a position or time of the past."""
+
+from typing import Any
+
+from eventsched.api.desk.asked import Asked
+from eventsched.domain.errors import InputError
+from eventsched.questions.attempts.timelines import pod_timeline
+from eventsched.questions.decisions import decision_detail
+from eventsched.questions.explanations import pod_explanation
+from eventsched.questions.now import now_of
+from eventsched.questions.past.now_at import now_at
+from eventsched.questions.past.past_rows import past_pods_page
+from eventsched.questions.past.positions import LogPosition, log_position, position_of
+from eventsched.questions.pod_rows import PodRowFilter, pods_page
+from eventsched.questions.streams import LoggedStream
+
+_FILTERS = ("namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "ever")
+
+
+def position_answer(asked: Asked) -> LogPosition:
+    """The place of a position or time in the log."""
+    return log_position(asked.stream(), asked.values["at"])
+
+
+def now_answer(asked: Asked) -> Any:
+    """What happens, or happened."""
+    stream, at, states = asked.stream(), asked.values["at"], asked.desk.states
+    if at is not None:
+        past = states.past(stream, at)
+        return now_at(stream, asked.sees, past, with_nodes=asked.values["nodes"])
+    nodes = states.filled(stream) if asked.values["nodes"] else None
+    return now_of(stream, asked.sees, nodes)
+
+
+def fill_nodes(asked: Asked) -> Any:
+    """Reads how full the nodes are now."""
+    if asked.values["nodes"] and asked.values["at"] is None and asked.sees.is_whole:
+        asked.desk.states.fill(asked.stream())
+
+
+def pods_answer(asked: Asked) -> Any:
+    """A page of pods."""
+    values, stream = asked.values, asked.stream()
+    wanted = PodRowFilter(**{name: values[name] for name in _FILTERS})
+    page = (values["sort"] or "", values["cursor"], values["limit"])
+    if values["at"] is None:
+        return pods_page(stream, asked.sees, wanted, *page)
+    past = asked.desk.states.past(stream, values["at"])
+    return past_pods_page(stream, asked.sees, past, wanted, *page)
+
+
+def decision_answer(asked: Asked) -> Any:
+    """A decision, with ``at`` as it was known then."""
+    stream, position = asked.stream(), asked.values["position"]
+    end = end_of(asked, stream)
+    if end is not None and position >= end:
+        problem = f"is not yet there at position {end}"
+        raise InputError(f"position {position}", problem, "choose a later position or time")
+    return decision_detail(stream, asked.sees, position, end)
+
+
+def explanation_answer(asked: Asked) -> Any:
+    """A pod's story."""
+    values = asked.values
+    asked.sees.require(values["namespace"], "namespace")
+    stream = asked.stream()
+    pod, end = pod_of_path(asked, stream), end_of(asked, stream)
+    return pod_explanation(stream, asked.sees, pod, values["attempt"], values["node"], end)
+
+
+def timeline_answer(asked: Asked) -> Any:
+    """A pod's bars over time."""
+    asked.sees.require(asked.values["namespace"], "namespace")
+    stream = asked.stream()
+    return pod_timeline(stream, asked.sees, pod_of_path(asked, stream), end_of(asked, stream))
+
+
+def end_of(asked: Asked, stream: LoggedStream) -> int | None:
+    """The position of ``at``; None for the present."""
+    at = asked.values["at"]
+    return None if at is None else position_of(stream, at)
+
+
+def pod_of_path(asked: Asked, stream: LoggedStream) -> str:
+    """The pod of the path, by name or by uid. Raises InputError."""
+    name = f"{asked.values['namespace']}/{asked.values['name']}"
+    if asked.values["uid"] is None:
+        return name
+    pods = stream.evidence().pods(asked.values["uid"])
+    if not pods or pods[0].full_name != name:
+        raise InputError("uid", f"is not one of {name}", "take one of its `older`")
+    return pods[0].uid

@@ -1,0 +1,70 @@
+"""The time that a page shows: its place in the log, and the links to earlier and later ones."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from eventsched.domain.units import is_virtual
+
+STEPS = ((-3_600, "−1 h", "1 hour earlier"), (-60, "−1 min", "1 minute earlier"),
+         (60, "+1 min", "1 minute later"), (3_600, "+1 h", "1 hour later"))  # fmt: skip
+"""Seconds, sign, and words of the links to other times."""
+_TICKS = 400
+"""Steps of the slider from one end to the other."""
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class TimeLink(NamedTuple):
+    """A link to another time. ``at`` is None for the present; ``is_open`` is False if the log does
+    not go so far."""
+
+    sign: str
+    words: str
+    at: str | None
+    is_open: bool
+
+
+class ShownTime(NamedTuple):
+    """``position`` is the API's answer of that name. The slider goes from 0 to ``length`` ms after
+    the log's first record, in steps of ``step``, and is at ``value``."""
+
+    position: Mapping[str, Any]
+    is_past: bool
+    begin: int
+    length: int
+    value: int
+    step: int
+    is_virtual: bool
+    links: list[TimeLink]
+
+
+def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | None:
+    """What the page shows of a position; None for a log without records."""
+    if position["begin_time"] is None:
+        return None
+    begin, end = (datetime.fromisoformat(position[f"{name}_time"]) for name in ("begin", "head"))
+    shown = begin if position["time"] is None else datetime.fromisoformat(position["time"])
+    length = -((begin - end) // _MILLISECOND)  # rounded up: the last record is within
+    return ShownTime(
+        position=position,
+        is_past=is_past,
+        begin=int(begin.timestamp() * 1_000),
+        length=max(1, length),
+        value=max(0, (shown - begin) // _MILLISECOND),
+        step=max(1, length // _TICKS),
+        is_virtual=is_virtual(int(begin.timestamp() * 1_000_000)),
+        links=[
+            _link(shown + timedelta(seconds=seconds), begin, end, sign, words, is_past=is_past)
+            for seconds, sign, words in STEPS
+        ],
+    )
+
+
+def _link(
+    to: datetime, begin: datetime, end: datetime, sign: str, words: str, *, is_past: bool
+) -> TimeLink:
+    if to >= end:
+        return TimeLink(sign, words, None, is_past)
+    if to < begin:  # as far as it goes, unless it is there already
+        return TimeLink(sign, words, begin.isoformat(), begin != end)
+    return TimeLink(sign, words, to.isoformat(), True)

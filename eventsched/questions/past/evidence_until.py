@@ -1,0 +1,94 @@
+"""The evidence for an explanation as it was at a position: what came later is left out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
+
+from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
+from eventsched.eventlog.port import StoredRecord
+from eventsched.history.explain.evidence import Evidence, LoggedPod
+from eventsched.history.explain.explanation import NoPodError
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility, visible_evidence
+
+
+def evidence_before(stream: LoggedStream, sees: Visibility, end: int | None) -> Evidence:
+    """What explains the pods of a stream to the one who asks; with ``end`` before that
+    position."""
+    evidence = visible_evidence(stream, sees)
+    return evidence if end is None else EvidenceUntil(evidence, end)
+
+
+class EvidenceUntil:
+    """The evidence before the record at position ``end``."""
+
+    def __init__(self, evidence: Evidence, end: int) -> None:
+        self._evidence, self._end = evidence, end
+
+    @property
+    def stream(self) -> str:
+        """See Evidence."""
+        return self._evidence.stream
+
+    @property
+    def begin(self) -> int:
+        """See Evidence."""
+        return self._evidence.begin
+
+    @property
+    def is_shadow(self) -> bool:
+        """See Evidence."""
+        return self._evidence.is_shadow
+
+    def pods(self, name: str) -> list[LoggedPod]:
+        """See Evidence. Raises NoPodError for a pod that came later."""
+        every = self._evidence.pods(name)
+        earlier = [pod for pod in every if pod.position < self._end]
+        if every and not earlier:
+            first = every[0].position
+            problem = f"{every[0].full_name} came at position {first}, and at is {self._end}"
+            raise NoPodError("at", problem, "choose a later position or time")
+        return earlier
+
+    def similar(self, name: str) -> list[str]:
+        """See Evidence."""
+        return self._evidence.similar(name)
+
+    def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
+        """See Evidence."""
+        return takewhile(lambda each: each.position < self._end, self._evidence.records(pod))
+
+    def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
+        """See Evidence."""
+        return self._evidence.records_at(each for each in positions if each < self._end)
+
+    def names(self, uids: Iterable[str]) -> dict[str, str]:
+        """See Evidence."""
+        return self._evidence.names(uids)
+
+    def homes(self, ends: Mapping[str, int]) -> dict[str, str]:
+        """See Evidence."""
+        return self._evidence.homes(ends)
+
+    def detail(self, position: int) -> Detail | None:
+        """See Evidence."""
+        return self._evidence.detail(position)
+
+    def samples(self, before: int) -> list[StoredRecord]:
+        """See Evidence."""
+        return self._evidence.samples(before)
+
+    def nodes(self, before: int) -> list[str]:
+        """See Evidence."""
+        return self._evidence.nodes(before)
+
+    def has_node(self, name: str) -> bool:
+        """See Evidence."""
+        return self._evidence.has_node(name)
+
+    def verdicts(self) -> Mapping[int, Verdict]:
+        """See Evidence."""
+        return self._evidence.verdicts()
+
+    def columns(self, number: int) -> tuple[ScoreColumn, ...]:
+        """See Evidence."""
+        return self._evidence.columns(number)

@@ -1,0 +1,91 @@
+"""Pages of the pods at a position: the filters, orders and fields of pod_rows.py."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eventsched.domain.errors import InputError
+from eventsched.questions.answer_shapes import Pods
+from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
+from eventsched.questions.pod_rows import LAST, PodRowFilter, place_of, pod_rows_of
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+
+_COLUMNS = {
+    "namespace": "namespace", "name": "name", "owner": "owner_name", "state": "state",
+    "node": "node", "profile": "scheduler",
+}  # fmt: skip
+"""Filter → the column that has to be equal to it."""
+_SORTS = {"position": "seq", "since": "since", "waiting": "waiting_since"}
+
+
+def past_pods_page(
+    stream: LoggedStream,
+    sees: Visibility,
+    past: PastPods,
+    wanted: PodRowFilter,
+    sort: str,
+    cursor: str | None,
+    limit: int,
+) -> Pods:
+    """A page of the pods at a position. Raises InputError and UnavailableError."""
+    if wanted.namespace is not None:
+        sees.require(wanted.namespace, "namespace")
+    if wanted.ever:
+        raise InputError("ever", "is about the present", "leave it out, or at")
+    passes, sort = filter_of(stream, sees, wanted), sort or "-position"
+    name, descending = sort.removeprefix("-"), sort.startswith("-")
+    key = _key(_SORTS[name], -1 if descending else LAST)
+    found = sorted(filter(passes, past.rows), key=key, reverse=descending)
+    if cursor is not None:
+        place = tuple(place_of(cursor, 2))
+        found = [row for row in found if (key(row) < place if descending else key(row) > place)]
+    shown, more = [dict(row) for row in found[:limit]], None
+    if len(found) > limit:
+        more = ".".join(map(str, key(shown[-1])))
+    _complete(stream, shown, past.position)
+    rows = pod_rows_of(stream, shown, past.now)
+    return Pods(stream=stream.name, head=stream.rows.head, pods=rows, next=more)
+
+
+def filter_of(
+    stream: LoggedStream, sees: Visibility, wanted: PodRowFilter
+) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a row is to be shown."""
+    asked = {
+        column: getattr(wanted, name)
+        for name, column in _COLUMNS.items()
+        if getattr(wanted, name) is not None
+    }
+    plugin, reason = wanted.plugin, wanted.reason
+    is_refused = plugin is not None or reason is not None
+    numbers = frozenset(stream.rows.numbers(plugin, reason)) if is_refused else frozenset()
+
+    def passes(row: Mapping[str, Any]) -> bool:
+        if not sees.sees(row["namespace"]):
+            return False
+        if any(row[column] != value for column, value in asked.items()):
+            return False
+        if not is_refused or not numbers.isdisjoint(row["numbers"]):
+            return True
+        if row["verdict"] is not None or row["message"] is None:
+            return False
+        has_reason = reason is None or reason.lower() in row["message"].lower()
+        return plugin in (None, row["plugin"]) and has_reason
+
+    return passes
+
+
+def _key(column: str, missing: int) -> Callable[[Mapping[str, Any]], tuple[int, int]]:
+    def key(row: Mapping[str, Any]) -> tuple[int, int]:
+        value = row[column]
+        return (missing if value is None else value), row["seq"]
+
+    return key
+
+
+def _complete(stream: LoggedStream, rows: Sequence[dict[str, Any]], end: int) -> None:
+    """Adds what only shown rows need: the last attempts of pods with a node, and messages."""
+    by_uid = {row["uid"]: row for row in rows if row["decided_seq"] is None}
+    for found in last_attempts(stream, list(by_uid), end):
+        by_uid[found["uid"]]["decided_seq"] = found["seq"]
+    add_messages(stream, [row for row in rows if row["verdict"] is not None])

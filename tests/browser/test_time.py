@@ -1,0 +1,96 @@
+"""The slider over time: pages as of a position, and back to what happens now."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.postgres.histories import ODD, TIGHT
+
+pytestmark = pytest.mark.process
+ROWS = "#pods tbody tr[aria-rowindex]"
+
+
+def _bound(page: Page) -> str:
+    return page.get_by_role("row", name="bound").locator("td").first.inner_text()
+
+
+def test_the_slider_by_keyboard(watched: Watched, url: str) -> None:
+    """It keeps the focus while pages come; its end is the present."""
+    with watched.page() as page:
+        page.goto(f"{url}/?stream={TIGHT}")
+        slider = page.get_by_label("Time", exact=True)
+        expect(page.get_by_role("link", name="Live")).to_have_attribute("aria-current", "true")
+        expect(slider).to_have_attribute("aria-valuetext", "now")
+        slider.focus()
+        page.keyboard.press("Home")
+        for _ in range(40):
+            page.keyboard.press("ArrowRight")
+        expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
+        expect(page.get_by_role("link", name="Live")).not_to_have_attribute("aria-current", "true")
+        query = page.url.partition("?")[2]
+        answer = page.request.get(f"{url}/api/v1/now?{query}").json()
+        states = {each["state"]: each["pods"] for each in answer["states"]}
+        assert _bound(page) == str(states["bound"])
+        expect(page.locator("#moment-text")).to_have_text(answer["now"][11:19])
+        assert page.evaluate("document.activeElement.id") == "moment-range"
+        assert page.locator("body").get_attribute("data-live") == "false"
+        page.keyboard.press("End")
+        expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
+        assert page.url == f"{url}/?stream={TIGHT}"
+        expect(page.locator("body")).to_have_attribute("data-live", "true")
+
+
+def test_links_keep_the_time(watched: Watched, url: str) -> None:
+    """Over all screens: the list, a story, a pod and a decision, as they were then."""
+    with watched.page() as page:
+        page.goto(f"{url}/?stream={ODD}&at=25")
+        page.get_by_role("navigation").get_by_role("link", name="Pods").click()
+        expect(page.locator(ROWS)).to_have_count(5)
+        page.get_by_role("link", name="default/huge").click()
+        page.locator("#panel").get_by_role("link", name="Timeline and story").click()
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+        assert "at=25" in page.url
+        later = page.locator("#story ~ ol li").last
+        assert int(later.get_attribute("id").removeprefix("p")) < 25
+        page.get_by_role("link", name="Attempt 1", exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Attempt 1 for default/huge")
+        assert "at=25" in page.url
+        expect(page.get_by_role("link", name="next attempt")).to_have_count(0)
+        page.get_by_role("link", name="Live").click()
+        expect(page.get_by_role("link", name="next attempt")).to_be_visible()
+
+
+def test_a_time_before_a_pod_came(watched: Watched, url: str) -> None:
+    watched.expected = "404"
+    with watched.page() as page:
+        page.goto(f"{url}/pods/prod/web?stream={ODD}&at=16")
+        expect(page.get_by_text("prod/web came at position")).to_be_visible()
+        page.get_by_role("link", name="As it is now").click()
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+
+
+def test_without_javascript(watched: Watched, url: str) -> None:
+    with watched.page(script=False) as page:
+        page.goto(f"{url}/pods?stream={ODD}&sort=position")
+        expect(page.get_by_label("Time", exact=True)).to_be_hidden()
+        page.get_by_label("Go to").fill("25")
+        page.get_by_role("button", name="Go", exact=True).click()
+        assert "at=25" in page.url
+        assert "sort=position" in page.url
+        expect(page.locator("#pods tbody tr")).to_have_count(5)
+        page.get_by_role("link", name="1 minute earlier").click()
+        expect(page.locator("#pods tbody th")).to_have_text(["default/there"])
+        page.get_by_role("link", name="1 hour later").click()
+        expect(page.get_by_role("link", name="Live")).to_have_attribute("aria-current", "true")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_past_is_accessible(
+    watched: Watched, url: str, size: tuple[int, int], dark: bool
+) -> None:
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=300")
+        expect(page.locator("#nodes")).to_be_visible()
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
