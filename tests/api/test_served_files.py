@@ -59,6 +59,7 @@ def answers(client: Client) -> dict[str, Any]:
         "/state": f"/state?at={place}&part=pods", "/queue": "", "/queue/anomalies": "",
         "/diff": f"/diff?from={place // 2}&to={place}", "/configuration": "",
         "/evictions": "", "/refusals": "", "/queue/flushed": "",
+        "/position": f"/position?at={place}",
     }  # fmt: skip
     known = {path for path, methods in client.document["paths"].items() if "get" in methods}
     # No pod of the stream has an owner; events are decisions.
