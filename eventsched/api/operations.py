@@ -77,7 +77,7 @@ def _position(stream: LoggedStream, text: str, where: str) -> int:
         at = read_moment(text, time.time_ns() // 1_000, virtual=is_virtual(newest))
     except (ValueError, OverflowError):
         problem = f"{text!r} is neither a position nor a time"
-        remedy = "write a number, 2026-11-21T15:00, or a length such as 10m"
+        remedy = "write a number, 2026-11-21T15:00, 15:00, or a length such as 10m"
         raise InputError(where, problem, remedy) from None
     return position_at(stream.log, at)
 

@@ -188,7 +188,9 @@ def _place(text: str, option: str, log: StreamLog) -> int:
         at = read_moment(text, time.time_ns() // 1_000, virtual=virtual)
     except (ValueError, OverflowError):
         raise InputError(
-            option, f"{text!r} is not a time", "write 2026-11-21T15:00, or a length such as 10m"
+            option,
+            f"{text!r} is not a time",
+            "write 2026-11-21T15:00, 15:00, or a length such as 10m",
         ) from None
     return position_at(log, at)
 

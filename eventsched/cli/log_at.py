@@ -69,7 +69,7 @@ class OpenLog(NamedTuple):
             raise InputError(
                 option,
                 f"{text!r} is neither a position nor a time",
-                "write a number, 2026-11-21T15:00, or a length such as 10m",
+                "write a number, 2026-11-21T15:00, 15:00, or a length such as 10m",
             ) from None
         latest = newest if virtual else max(now, newest)
         if at > latest:

@@ -104,7 +104,7 @@ def log_filter(options: argparse.Namespace, namespace: str) -> dict[str, str | N
 
 def number_of_lines(text: str) -> int:
     """The value of ``--limit``. Raises InputError."""
-    if not text.isascii() or not text.isdigit() or int(text[:9]) > MOST_LINES:
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) > MOST_LINES:
         raise InputError("--limit", f"{text!r} is out of range", f"write 0 to {MOST_LINES}")
     return int(text)
 

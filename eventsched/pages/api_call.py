@@ -17,7 +17,8 @@ _OF_PROXIES = b"x-remote-"
 """Headers of a page's request that decide what its client may see; these say it for a proxy in
 front. If-None-Match is about the page, so it is not passed on."""
 _SITE = b"sec-fetch-site"
-"""Passed on with what a form sends. A page itself may be opened by a link of another site."""
+"""Passed on, too: what another site's page has a browser load is refused. Only a link may come from
+there."""
 
 _SHARED = ("asgi", "http_version", "scheme", "client", "server", "root_path", "state")
 
@@ -64,7 +65,8 @@ async def pass_on(
     """Has the API answer a question by ``send``, in the media type ``accept``. A question with a
     body ends when the client leaves."""
     path, _, query = f"{ROOT}{question.call}".partition("?")
-    headers = [pair for pair in request.headers.raw if _is_passed_on(pair[0], request.method)]
+    opens = request.method != "POST" and request.headers.get("sec-fetch-dest") == "document"
+    headers = [pair for pair in request.headers.raw if _is_passed_on(pair[0], opens=opens)]
     if accept:
         headers.append((b"accept", accept))
     scope = {
@@ -79,9 +81,9 @@ async def pass_on(
     await api(scope, _received(question, request), send)
 
 
-def _is_passed_on(name: bytes, method: str) -> bool:
+def _is_passed_on(name: bytes, *, opens: bool) -> bool:
     if name == _SITE:
-        return method == "POST"
+        return not opens
     return name in _PASSED_ON or name.startswith(_OF_PROXIES)
 
 

@@ -5,9 +5,10 @@ from eventsched.pages.page_question import PageQuestion, PageRequest, literal, q
 
 COLUMNS = {
     "namespace": "namespace", "name": "pod", "owner": "owner_name", "state": "state",
-    "plugin": "plugin", "node": "node", "profile": "scheduler_name",
+    "node": "node", "profile": "scheduler_name",
 }  # fmt: skip
-"""Filter → the column of the view pods_now that it restricts. Reason is a part of a text."""
+"""Filter → the column of the view pods_now that it restricts."""
+_ONLY_API = ("ever", "at", "plugin", "reason")
 _ORDERS = {
     "position": "seq", "since": "since", "waiting": "waiting_since",
     "-position": "seq DESC", "-since": "since DESC", "-waiting": "waiting_since DESC",
@@ -27,15 +28,13 @@ def question(request: PageRequest) -> PageQuestion:
 
 
 def _sql(query: dict[str, str]) -> str:
-    """The same pods in SQL; "" for those that are gone, which no view has by one row, and for those
-    of the past."""
-    if "ever" in query or "at" in query:
+    """The same pods in SQL; "" where one view does not have them by one row each: those that are
+    gone, those of the past, and those by any refusal of their last attempt."""
+    if any(name in query for name in _ONLY_API):
         return ""
     conditions = [
         f"{column} = {literal(query[name])}" for name, column in COLUMNS.items() if name in query
     ]
-    if "reason" in query:
-        conditions.append(f"strpos(lower(reason), lower({literal(query['reason'])})) > 0")
     where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
     order = _ORDERS.get(query.get("sort", ""), "seq DESC")
     return f"SELECT * FROM eventsched.pods_now{where}\nORDER BY {order} LIMIT 100;"

@@ -1,7 +1,7 @@
 """The time that a page shows: its place in the log, and the links to earlier and later ones."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from eventsched.domain.units import is_virtual
@@ -11,6 +11,7 @@ STEPS = ((-3_600, "−1 h", "1 hour earlier"), (-60, "−1 min", "1 minute earli
 """Seconds, sign, and words of the links to other times."""
 _TICKS = 400
 """Steps of the slider from one end to the other."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -26,7 +27,7 @@ class TimeLink(NamedTuple):
 
 class ShownTime(NamedTuple):
     """``position`` is the API's answer of that name. The slider goes from 0 to ``length`` ms after
-    the log's first record, in steps of ``step``, and is at ``value``."""
+    ``begin`` (ms since 1970), the log's first record, in steps of ``step``, and is at ``value``."""
 
     position: Mapping[str, Any]
     is_past: bool
@@ -44,15 +45,17 @@ def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | Non
         return None
     begin, end = (datetime.fromisoformat(position[f"{name}_time"]) for name in ("begin", "head"))
     shown = begin if position["time"] is None else datetime.fromisoformat(position["time"])
-    length = -((begin - end) // _MILLISECOND)  # rounded up: the last record is within
+    # Rounded up: the first record is before the one end of the slider, the last before the other.
+    first = -((_EPOCH - begin) // _MILLISECOND)
+    length = -((_EPOCH - end) // _MILLISECOND) - first
     return ShownTime(
         position=position,
         is_past=is_past,
-        begin=int(begin.timestamp() * 1_000),
+        begin=first,
         length=max(1, length),
-        value=max(0, (shown - begin) // _MILLISECOND),
+        value=max(0, (shown - _EPOCH) // _MILLISECOND - first),
         step=max(1, length // _TICKS),
-        is_virtual=is_virtual(int(begin.timestamp() * 1_000_000)),
+        is_virtual=is_virtual(first * 1_000),
         links=[
             _link(shown + timedelta(seconds=seconds), begin, end, sign, words, is_past=is_past)
             for seconds, sign, words in STEPS

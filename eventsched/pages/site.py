@@ -166,7 +166,7 @@ class _Pages:
             """This page with other parameters; None leaves one out."""
             changed = {**asked.query, **values}
             pairs = {name: str(value) for name, value in changed.items() if value is not None}
-            return f"?{urlencode(pairs)}" if pairs else "."
+            return f"?{urlencode(pairs)}" if pairs else request.url.path
 
         return {
             "asset": self._assets.url,

@@ -44,8 +44,8 @@ time of some thousand records."""
 
 @dataclass
 class _Kept:
-    """A folded state, the pods in it as rows, and the lock that who uses them has; a thread may
-    use it twice. None: to be made."""
+    """A folded state, the pods in it as rows, and the lock of the thread that uses them; a thread
+    may use it twice. None: to be made."""
 
     lock: RLock = field(default_factory=RLock)
     folded: FoldedState | None = None
@@ -127,10 +127,10 @@ class FoldedStates:
             kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
-                # Past ones first: who moves through the past does not have the newest one folded
-                # again, which is asked for all the time.
-                past = next((each for each in self._kept if each[1] is not None), None)
-                self._kept.pop(past or next(iter(self._kept)))
+                # Not the newest of this stream, which is asked for all the time while somebody
+                # moves through the past.
+                stays = (key, (key[0], None))
+                self._kept.pop(next(each for each in self._kept if each not in stays))
             return kept
 
     def _newest(self, stream: LoggedStream, before: FoldedState | None) -> FoldedState:

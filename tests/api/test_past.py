@@ -206,6 +206,7 @@ def test_a_kept_state_is_not_used_up(
         ):
             assert asking.get(path) == client.get(path)
         assert folded[0] == 300
+        assert 700 not in folded
         body = PODS.format(replicas=2, cpu="100m").encode()
         folded.clear()
         first = asking.post(f"/try?{own}&at=700", body)

@@ -1,5 +1,6 @@
 """Times in the log, for people and for programs."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from eventsched.domain.units import is_virtual
@@ -39,12 +40,18 @@ def with_distance(at: int, now: int) -> str:
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_CLOCK = re.compile(r"(?:(\d{1,5})d )?(\d\d):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,6}))?)?")
+_DAY = 86_400_000_000
 
 
 def read_moment(text: str, now: int, *, virtual: bool) -> int:
-    """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), or a
-    length such as ``10m`` before ``now``, or in a simulation (``virtual``) after its
-    beginning. Raises ValueError."""
+    """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), as
+    ``moment`` writes it, a time of day (the last such time until ``now``), or a length such as
+    ``10m`` before ``now``; the last two in a simulation (``virtual``) after its beginning. Raises
+    ValueError."""
+    text = text.removesuffix(" UTC").removesuffix(" ago")
+    if clock := _CLOCK.fullmatch(text):
+        return _read_clock(clock, now, virtual=virtual)
     number, unit = text[:-1], text[-1:]
     if unit in _UNITS and number.replace(".", "", 1).isdecimal():
         length = round(float(number) * _UNITS[unit] * 1_000_000)
@@ -52,6 +59,18 @@ def read_moment(text: str, now: int, *, virtual: bool) -> int:
     moved = datetime.fromisoformat(text)
     moved = moved if moved.tzinfo is not None else moved.replace(tzinfo=UTC)
     return round((moved - _BEGINNING) / timedelta(microseconds=1))
+
+
+def _read_clock(clock: re.Match[str], now: int, *, virtual: bool) -> int:
+    days, hours, minutes, seconds, fraction = clock.groups(default="0")
+    length = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    at = length * 1_000_000 + int(fraction.ljust(6, "0"))
+    if virtual:
+        return int(days) * _DAY + at
+    if int(hours) > 23 or clock[1] is not None:
+        raise ValueError("is no time of day")
+    at += now // _DAY * _DAY
+    return at if at <= now else at - _DAY
 
 
 def rough(microseconds: int) -> str:

@@ -23,7 +23,7 @@ async function load(slider) {
   const at = new Date(Number(slider.dataset.begin) + Number(slider.value)).toISOString();
   const isPast = new URL(location.href).searchParams.has("at");
   await go({ at: isAtEnd(slider) ? null : at, cursor: null, offset: null }, { replace: isPast });
-  if (own === timer) document.querySelector("main").removeAttribute("aria-busy");
+  if (own === timer) document.body.removeAttribute("aria-busy");
 }
 
 document.addEventListener("input", ({ target }) => {
@@ -36,6 +36,6 @@ document.addEventListener("input", ({ target }) => {
 document.addEventListener("change", ({ target }) => {
   if (target.id !== "moment-range") return;
   clearTimeout(timer);
-  document.querySelector("main").setAttribute("aria-busy", "true");
+  document.body.setAttribute("aria-busy", "true");
   timer = setTimeout(() => load(target), PAUSE);
 });

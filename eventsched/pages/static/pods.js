@@ -1,5 +1,5 @@
-// The page Pods: a table that has only the rows in sight and some pages of rows around them, and the
-// a part of one pod's page beside it. All that is chosen is in the URL.
+// The page Pods: a table that has only the rows in sight and some pages of rows around them, and a part
+// of one pod's page beside it. All that is chosen is in the URL.
 
 import { element } from "./elements.js";
 import { fetchApi, fetchPage, go, notice, onAnswer } from "./shell.js";

@@ -12,7 +12,7 @@ from eventsched.questions.visibility import Visibility, visible_evidence
 
 
 def evidence_before(stream: LoggedStream, sees: Visibility, end: int | None) -> Evidence:
-    """What explains the pods of a stream to the one who asks; with ``end`` before that
+    """What explains the pods of a stream, as far as ``sees`` allows; with ``end`` before that
     position."""
     evidence = visible_evidence(stream, sees)
     return evidence if end is None else EvidenceUntil(evidence, end)

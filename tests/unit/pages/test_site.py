@@ -108,7 +108,10 @@ def test_a_page_is_made_from_the_answers_of_the_api() -> None:
         "Authorization": "Bearer x", "X-Eventsched-Authorization": "Bearer y",
         "X-Remote-User": "anna", "X-Remote-Group": "a",
     }  # fmt: skip
-    headers = {**known, "Cookie": "a=b", "If-None-Match": '"x"', "Sec-Fetch-Site": "cross-site"}
+    headers = {
+        **known, "Cookie": "a=b", "If-None-Match": '"x"',
+        "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "document",
+    }  # fmt: skip
     answer = client(api).get("/pods?state=bound&show=a/b&name=", headers=headers)
     assert answer.status_code == 200
     path, query, passed_on = api.asked[0]
@@ -117,6 +120,18 @@ def test_a_page_is_made_from_the_answers_of_the_api() -> None:
     assert passed_on == {b"host": b"testserver", **wanted}
     assert "WHERE state = &#39;bound&#39;" in answer.text
     assert "GET /api/v1/pods?state=bound<" in answer.text
+
+
+def test_the_api_learns_what_a_page_of_another_site_loads() -> None:
+    """It refuses that; a link from there is a page of its own."""
+    api = GivenApi()
+    client(api).get("/pods", headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": "image"})
+    assert [asked[2][b"sec-fetch-site"] for asked in api.asked] == [b"cross-site"] * len(api.asked)
+
+
+def test_the_present_of_a_page_is_a_link_to_that_page() -> None:
+    text = client(GivenApi()).get("/pods?at=5").text
+    assert '<a class="button" href="/pods">Live</a>' in text
 
 
 def test_an_unchanged_page_is_not_sent_again() -> None:

@@ -1,0 +1,40 @@
+"""Times that are typed."""
+
+import pytest
+
+from eventsched.cli.output.time_format import moment, read_moment
+
+NOON = 1_795_435_200_000_000
+"""2026-11-23T12:00 UTC."""
+HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2026-11-23T11:00", NOON - HOUR),
+        ("2026-11-23 11:00:00.000 UTC", NOON - HOUR),
+        ("2026-11-23T13:00+02:00", NOON - HOUR),
+        ("11:00", NOON - HOUR),
+        ("11:00:00.5", NOON - HOUR + 500_000),
+        ("12:00:00", NOON),
+        ("13:00", NOON - 23 * HOUR),
+        ("1h", NOON - HOUR),
+        ("1h ago", NOON - HOUR),
+        ("1.5h", NOON - 3 * HOUR // 2),
+    ],
+)
+def test_of_a_log(text: str, at: int) -> None:
+    assert read_moment(text, NOON, virtual=False) == at
+
+
+@pytest.mark.parametrize("at", [0, 240_001_000, 30 * HOUR + 1_000, 149 * 24 * HOUR])
+def test_of_a_simulation_as_they_are_written(at: int) -> None:
+    assert read_moment(moment(at), NOON, virtual=True) == at
+    assert read_moment("00:04", NOON, virtual=True) == 240_000_000
+
+
+@pytest.mark.parametrize("text", ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:00"])
+def test_others_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_moment(text, NOON, virtual=False)
