@@ -4,15 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eventsched.pages import (
+from eventsched.pages.page_question import PageQuestion, PageRequest
+from eventsched.pages.screen_questions import (
     decision_question,
+    findings_question,
+    help_question,
     now_question,
     pod_question,
     pods_question,
     what_if_question,
 )
-from eventsched.pages.findings import findings_question, help_question
-from eventsched.pages.page_question import PageQuestion, PageRequest
 
 
 @dataclass(frozen=True)

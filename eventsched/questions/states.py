@@ -127,8 +127,8 @@ class FoldedStates:
             kept = self._kept.setdefault(key, _Kept())
             self._kept.move_to_end(key)
             while len(self._kept) > MOST_KEPT:
-                # Not the newest of this stream, which is asked for all the time while somebody
-                # moves through the past.
+                # Not the newest of this stream: a user who moves through the past would have it
+                # folded again each time.
                 stays = (key, (key[0], None))
                 self._kept.pop(next(each for each in self._kept if each not in stays))
             return kept

@@ -68,7 +68,7 @@ def _read_clock(clock: re.Match[str], now: int, *, virtual: bool) -> int:
     if virtual:
         return int(days) * _DAY + at
     if int(hours) > 23 or clock[1] is not None:
-        raise ValueError("is no time of day")
+        raise ValueError("is not a time of day")
     at += now // _DAY * _DAY
     return at if at <= now else at - _DAY
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from eventsched.pages.findings import findings_question
 from eventsched.pages.page_question import PageRequest
+from eventsched.pages.screen_questions import findings_question
 from tests.unit.pages.test_site import MARKUP, GivenApi, client
 
 UID = "00000000-0000-0000-0000-000000000001"
