@@ -94,7 +94,9 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
     for step in explained.steps:
         if isinstance(step.record, records.PodAdded | records.PodUpdated):
             spec = step.record.pod
-    return next_step(pod.plugin, pod.reason.split("; "), explained.pod.full_name, spec)
+    refused = dominant(explained.attempts[-1].refusals) if explained.attempts else None
+    code = refused.code if refused is not None and refused.plugin == pod.plugin else ""
+    return next_step(pod.plugin, pod.reason.split("; "), explained.pod.full_name, spec, code)
 
 
 def _apply(pod: Headline, at: int, record: AnyRecord) -> None:
@@ -169,7 +171,7 @@ def _add_refusal(pod: Headline, last: ExplainedAttempt | None, steps: Sequence[S
     if refused is not None and decided.outcome is Outcome.UNSCHEDULABLE:
         pod.plugin, pod.reason = refused.plugin, "; ".join(refused.reasons)
         pod.nodes, pod.of = refused.nodes, sum(refusal.nodes for refusal in last.refusals)
-        pod.helps = remedy(refused.plugin, refused.reasons)
+        pod.helps = remedy(refused.plugin, refused.reasons, refused.code)
 
 
 def dominant(refusals: Sequence[NodeRefusals]) -> NodeRefusals | None:

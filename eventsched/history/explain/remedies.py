@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from eventsched.domain.objects import Pod
+from eventsched.domain.records.verdicts import Code
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.changes import quantity
 
@@ -36,9 +37,12 @@ _OF_PLUGINS = {
 }
 
 
-def remedy(plugin: str, reasons: Sequence[str]) -> str:
-    """What would help against a refusal for these reasons; "" if that is not known."""
+def remedy(plugin: str, reasons: Sequence[str], code: str = "") -> str:
+    """What would help against a refusal for these reasons; "" if that is not known. ``code`` is
+    that of the refusal's status."""
     lacking = [text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text]
+    if plugin == "NodeResourcesFit" and lacking and code == Code.UNRESOLVABLE:
+        return "a larger node, or smaller requests: no node for it is large enough, even if empty"
     if plugin == "NodeResourcesFit" and lacking:
         resources = " and ".join(dict.fromkeys(lacking))
         return f"{resources} that pods on those nodes give back, another node, or smaller requests"
@@ -92,15 +96,18 @@ _OF_CODES = {
 _OF_ANY_CODE = "run `eventsched explain {pod} --why-not NODE`, which looks for a change that helps"
 
 
-def next_step(plugin: str, reasons: Sequence[str], pod_name: str, pod: Pod | None) -> str:
+def next_step(
+    plugin: str, reasons: Sequence[str], pod_name: str, pod: Pod | None, code: str = ""
+) -> str:
     """What to do about a refusal for these reasons, as an imperative phrase. ``pod_name`` is
-    ``namespace/name``; ``pod`` says how much is requested, None if that is not known."""
+    ``namespace/name``; ``pod`` says how much is requested and of which nodes, None if that is not
+    known. ``code`` is that of the refusal's status."""
     lacking = dict.fromkeys(
         text.removeprefix(_INSUFFICIENT) for text in reasons if text.startswith(_INSUFFICIENT)
     )
     if plugin == "NodeResourcesFit" and lacking:
         amounts = " and ".join(_amount(resource, pod) for resource in lacking)
-        return f"add a node with {amounts} free, delete pods on a node, or lower its requests"
+        return _more_room(amounts, "" if pod is None else _labels(pod), code)
     missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
     if missing is not None and plugin.startswith(_OF_VOLUMES):
         return f"create the PersistentVolumeClaim {missing[1]} in the pod's namespace"
@@ -108,6 +115,19 @@ def next_step(plugin: str, reasons: Sequence[str], pod_name: str, pod: Pod | Non
         if known := _OF_CODES.get(reason_code(plugin, reason)):
             return known
     return _OF_ANY_CODE.format(pod=pod_name)
+
+
+def _more_room(amounts: str, labels: str, code: str) -> str:
+    """``labels`` begins with a blank, or is empty."""
+    if code == Code.UNRESOLVABLE:  # more than such a node has without any pod
+        return f"add a larger node{labels}, with {amounts}, or lower its requests"
+    where = "a node" if not labels else "one of those nodes"
+    return f"add a node{labels} with {amounts} free, delete pods on {where}, or lower its requests"
+
+
+def _labels(pod: Pod) -> str:
+    selector = pod.spec.node_selector
+    return f" labelled {', '.join(f'{k}={v}' for k, v in selector.items())}" if selector else ""
 
 
 def _amount(resource: str, pod: Pod | None) -> str:

@@ -70,7 +70,7 @@ class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
 
 class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The refusals of the ``attempts`` at positions from ``begin`` to before ``end``, by plugin,
-    those of most attempts first; ``failed`` of the attempts found no node. ``since`` and ``until``
+    those of most nodes first; ``failed`` of the attempts found no node. ``since`` and ``until``
     are the times of the first and the last one. ``next`` is null, or what ``until`` has to be for
     the attempts before these."""
 

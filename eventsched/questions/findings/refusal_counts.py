@@ -133,4 +133,4 @@ def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
         for row in rows
         if row["number"] is None
     ]
-    return sorted(found, key=lambda each: (-each.attempts, -each.nodes, each.plugin or ""))
+    return sorted(found, key=lambda each: (-each.nodes, -each.attempts, each.plugin or ""))

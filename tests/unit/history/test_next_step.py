@@ -7,9 +7,10 @@ import pytest
 
 from eventsched.cli.output.headline_output import change_text, headline_json
 from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.records.verdicts import Code
 from eventsched.history import reason_codes
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
-from eventsched.history.explain.remedies import next_step
+from eventsched.history.explain.remedies import next_step, remedy
 from eventsched.plugins import IN_TREE
 from tests.builders import make_pod
 from tests.unit.history.test_headline import BEGIN, REFUSED, told, tried
@@ -67,6 +68,26 @@ def test_every_reason_with_a_code_of_its_own_has_a_next_step(plugin: str, reason
 )  # fmt: skip
 def test_a_step_says_how_much(plugin: str, reasons: list[str], wanted: str) -> None:
     assert step(plugin, *reasons, cpu=1500, memory=512 * 1024**2) == wanted
+
+
+def test_a_step_names_the_nodes_that_the_pod_selects() -> None:
+    pod = make_pod("a", cpu=1500, spec={"node_selector": {"disk": "ssd", "zone": "a"}})
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    assert next_step(*lacking) == (
+        "add a node labelled disk=ssd, zone=a with 1500m cpu free, delete pods on one of those "
+        "nodes, or lower its requests"
+    )
+    assert next_step(*lacking, Code.UNRESOLVABLE) == (
+        "add a larger node labelled disk=ssd, zone=a, with 1500m cpu, or lower its requests"
+    )
+
+
+def test_no_end_of_pods_helps_where_nodes_are_too_small() -> None:
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"])
+    step_of_large = next_step(*lacking, "default/a", make_pod("a", cpu=1500), Code.UNRESOLVABLE)
+    assert step_of_large == "add a larger node, with 1500m cpu, or lower its requests"
+    assert remedy(*lacking, Code.UNRESOLVABLE).startswith("a larger node, or smaller requests")
+    assert remedy(*lacking).startswith("cpu that pods on those nodes give back")
 
 
 def test_no_step_is_for_a_code_that_does_not_exist() -> None:
