@@ -306,6 +306,8 @@ class Reflector:
         shows whether it helped. One that begins during the first list ends if that list fails:
         what it has shown by then is lost."""
         first_list = self._first_list
+        if first_list is None and not self.store.version:
+            return  # the first list has just failed, and a watch from version 0 is not a probe
 
         def take(decoded: Decoded) -> bool:
             if first_list is None or first_list.is_stored:
