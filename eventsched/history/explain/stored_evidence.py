@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Row, text
 
 from eventsched.domain.objects import Pod
-from eventsched.domain.records import AnyRecord, PodAdded, PodQueued, Queue
+from eventsched.domain.records import AnyRecord, PodAdded, PodBound, PodQueued, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Code, Detail, Normalization, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredRecord
@@ -163,7 +163,9 @@ class StoredEvidence:
                 break
         state = next(iter(self._reader.rows(_STATE, uid=pod.uid)), None)
         at = min(([] if state is None else [state["since"]]) + [s.at for s in left[:1]], default=0)
-        is_bound = state is not None and state["state"] == "bound"
+        # One whose bind the log still has was not bound before it.
+        binds = any(isinstance(each.record, PodBound) for each in left)
+        is_bound = state is not None and state["state"] == "bound" and not binds
         node = state["node"] if state is not None and is_bound else ""
         known = Pod(uid=pod.uid, name=pod.name, namespace=pod.namespace, node_name=node)
         earlier: list[AnyRecord] = [PodAdded(pod=known)]
