@@ -40,12 +40,13 @@ def evictions(request: PageRequest) -> PageQuestion:
     query = request.query
     names = ("stream", "namespace", "node", "from", "until", "before", "limit")
     call = call_of("/evictions", {name: query.get(name) for name in names})
+    if not query.keys().isdisjoint(("from", "until", "before")):
+        return PageQuestion(call)  # positions of preemptions, which the view has not
     conditions = [f"node = {literal(query['node'])}"] if "node" in query else []
     if "namespace" in query:
         begin = literal(query["namespace"] + "/")
         own = f"namespace = {literal(query['namespace'])}"
         conditions.append(f"({own} OR starts_with(preemptor, {begin}))")
-    conditions += _positions(query, "decided_seq", before="before")
     return _as_sql(call, _EVICTIONS, conditions, query.get("stream"))
 
 
@@ -57,18 +58,17 @@ def refusals(request: PageRequest) -> PageQuestion:
     conditions = ["code <> 'NotEvaluated'"]
     if "namespace" in query:
         conditions.append(f"namespace = {literal(query['namespace'])}")
-    conditions += _positions(query, "seq")
+    conditions += _positions(query)
     if "profile" in query:  # the view has no profiles
         return PageQuestion(call)
     return _as_sql(call, _REFUSALS, conditions, query.get("stream"))
 
 
-def _positions(query: Any, column: str, before: str = "until") -> list[str]:
+def _positions(query: Any) -> list[str]:
     """The conditions on positions. Times are left out: the API finds their positions."""
-    signs = {"from": ">=", "until": "<", before: "<"}
     return [
-        f"{column} {sign} {query[name]}"
-        for name, sign in signs.items()
+        f"seq {sign} {query[name]}"
+        for name, sign in (("from", ">="), ("until", "<"))
         if query.get(name, "").isdecimal()
     ]
 

@@ -132,11 +132,15 @@ def test_help_needs_no_log() -> None:
     ("query", "condition"),
     [
         ({"node": "a'b"}, "\nWHERE node = 'a''b' ORDER"),
-        ({"before": "7", "from": "10m"}, "\nWHERE decided_seq < 7 ORDER"),
-        ({"from": "1", "until": "9"}, "\nWHERE decided_seq >= 1 AND decided_seq < 9 ORDER"),
+        ({"stream": "a"}, "evictions ORDER"),
     ],
 )
 def test_the_same_in_sql(query: dict[str, str], condition: str) -> None:
     question = findings_question.evictions(PageRequest({}, query))
     assert condition in question.sql
-    assert question.cli.startswith("eventsched sql -c ")
+    assert question.cli.startswith("eventsched sql ")
+
+
+def test_positions_of_preemptions_are_not_in_the_view() -> None:
+    question = findings_question.evictions(PageRequest({}, {"before": "7"}))
+    assert (question.sql, question.cli) == ("", "")
