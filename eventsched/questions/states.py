@@ -119,7 +119,12 @@ class FoldedStates:
         with self.at(stream, None) as folded:
             known = self._filled.get(stream.name)
             if known is None or known.position != folded.position:
-                known = self._filled[stream.name] = nodes_filled(folded)
+                known = nodes_filled(folded)
+                with self._lock:
+                    self._filled.pop(stream.name, None)
+                    self._filled[stream.name] = known
+                    while len(self._filled) > MOST_KEPT:
+                        del self._filled[next(iter(self._filled))]
             return known
 
     def _entry(self, key: tuple[str, int | None]) -> _Kept:

@@ -41,11 +41,10 @@ def log_position(stream: LoggedStream, at: str | None) -> LogPosition:
     """The place of a position or time in the log, by default its end. Raises InputError."""
     head, begin = stream.rows.head, stream.log.begin
     position = head if at is None else position_of(stream, at)
-    times = [
-        record_time(stream, place) if begin <= place < head else None
-        for place in (position - 1, begin, head - 1)
-    ]
-    texts = [None if at is None else iso(at) for at in times]
+    places = (position - 1, begin, head - 1)
+    times = {each: record_time(stream, each) for each in {*places} if begin <= each < head}
+    found = [times.get(each) for each in places]
+    texts = [None if at is None else iso(at) for at in found]
     return LogPosition(
         stream=stream.name, position=position, time=texts[0], begin=begin, begin_time=texts[1],
         head=head, head_time=texts[2],
