@@ -23,9 +23,9 @@ from starlette.types import ASGIApp, Message
 
 from benchmarks.queries import RESULTS
 from eventsched.api.application import ROOT, application
-from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import EVENTS, OPERATIONS, Desk
+from eventsched.api.operations import EVENTS, OPERATIONS
 from eventsched.cli.main import main as eventsched
 from eventsched.cli.output.tables import table
 from eventsched.questions.states import FoldedStates
@@ -171,7 +171,7 @@ async def _measured(app: ASGIApp, runs: int, *, only_rows: bool = False) -> dict
 
 def _require_whole() -> None:
     asked = {question.of or question.path.partition("?")[0] for question in QUESTIONS}
-    known = {each.path for each in (*OPERATIONS, *FINDING_OPERATIONS, EVENTS)}
+    known = {each.path for each in (*OPERATIONS, EVENTS)}
     assert asked == known, f"not asked: {known - asked}; unknown: {asked - known}"
 
 

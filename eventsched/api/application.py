@@ -17,20 +17,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventsched.api.arrow import ARROW_TYPE
+from eventsched.api.desk.asked import Asked, Desk, Operation
 from eventsched.api.event_streams import EVENTS_TYPE, EventStream, decision_events
-from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
 from eventsched.api.following import AT_ONCE, MOST_LISTENERS, HeadWatch, Places, TooManyError
 from eventsched.api.gates.gate import FORWARDED, Gate, RefusedError
 from eventsched.api.openapi import openapi_document
-from eventsched.api.operations import (
-    EVENTS,
-    OPERATIONS,
-    Asked,
-    Desk,
-    Operation,
-    head_of,
-    new_decisions,
-)
+from eventsched.api.operations import EVENTS, OPERATIONS, head_of, new_decisions
 from eventsched.api.parameters import values_of
 from eventsched.api.problems import RETRY_LATER, problem_response, response_to
 from eventsched.api.text_answers import TEXT_TYPE, TEXTS
@@ -328,7 +320,7 @@ class Application:
 def application(desk: Desk, gate: Gate) -> Application:
     """The API over a log, for the clients that ``gate`` lets in."""
     api = _Api(desk, gate)
-    every = (*OPERATIONS, *FINDING_OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS)
+    every = (*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS)
     document = msgspec.json.encode(openapi_document(every))
 
     async def openapi(request: Request) -> Response:

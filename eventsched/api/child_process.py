@@ -10,8 +10,8 @@ import msgspec
 import structlog
 
 from eventsched.api import server
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.delegated_gate import delegated_gate
-from eventsched.api.operations import Desk
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.process.api_child import ApiOrder, place_of

@@ -7,8 +7,9 @@ import msgspec
 
 from eventsched import __version__
 from eventsched.api.arrow import ARROW_TYPE
+from eventsched.api.desk.asked import Operation
 from eventsched.api.event_streams import EVENTS_TYPE
-from eventsched.api.operations import EVENTS, Operation
+from eventsched.api.operations import EVENTS
 from eventsched.api.parameters import Parameter
 from eventsched.api.problems import PROBLEM_TYPE, ProblemDetails
 from eventsched.api.schemas import SCHEMAS

@@ -1,17 +1,15 @@
 """The operations of the API: what each path asks, with its parameters and the shape of its answer.
 Requests are dispatched from these rows, and the OpenAPI document is made from them."""
 
-import time
 from typing import Any
 
 from eventsched.api import parameters as p
 from eventsched.api.arrow import arrow_stream
 from eventsched.api.desk import present_or_past as past
-from eventsched.api.desk.asked import Asked, Desk, Operation
-from eventsched.cli.output.time_format import read_moment
+from eventsched.api.desk.asked import Asked, Operation
+from eventsched.api.desk.position_range import position_range
+from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
 from eventsched.domain.errors import InputError
-from eventsched.domain.units import is_virtual
-from eventsched.eventlog.postgres.seeking import position_at
 from eventsched.history.past_state.waiting_pods import PLACES
 from eventsched.questions import answer_shapes as answers
 from eventsched.questions.attempts import attempt_answers
@@ -23,9 +21,9 @@ from eventsched.questions.explanations import (
     pod_remedies,
     workload_explanation,
 )
+from eventsched.questions.now import STATES
 from eventsched.questions.past.positions import LogPosition
 from eventsched.questions.states import PARTS, QUEUES, StateQuestion, state_answer
-from eventsched.questions.streams import LoggedStream
 from eventsched.questions.trials import MOST_PODS, trial_answer
 from eventsched.questions.verdict_pages import verdict_table, verdicts_page
 from eventsched.questions.waiting import anomalies_answer, queue_page
@@ -34,8 +32,6 @@ from eventsched.questions.waiting import anomalies_answer, queue_page
 def _streams(asked: Asked) -> Any:
     return asked.desk.streams.answer()
 
-
-__all__ = ["EVENTS", "OPERATIONS", "Asked", "Desk", "Operation", "head_of", "new_decisions"]
 
 _SCHEMA_OUTCOMES = ("scheduled", "unschedulable", "waiting", "error")
 
@@ -55,31 +51,6 @@ def _decisions(asked: Asked) -> Any:
     wanted = DecisionFilter(low=low, high=high, **{name: values[name] for name in names})
     newest = values["after"] is None
     return decisions_page(stream, asked.sees, wanted, values["limit"], newest=newest)
-
-
-def position_range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]:
-    """The positions of the times from and until."""
-    places = []
-    for name in ("from", "until"):
-        text = asked.values[name]
-        places.append(None if text is None else _position(stream, text, name))
-    return places[0] or 0, places[1]
-
-
-def _position(stream: LoggedStream, text: str, where: str) -> int:
-    if text.isascii() and text.isdigit():
-        return min(int(text[:20]), p.MOST)
-    head = stream.log.head.next
-    if not head:
-        return 0
-    newest = next(stream.log.batches(head - 1)).records[-1].at
-    try:
-        at = read_moment(text, time.time_ns() // 1_000, virtual=is_virtual(newest))
-    except (ValueError, OverflowError):
-        problem = f"{text!r} is neither a position nor a time"
-        remedy = "write a number, 2026-11-21T15:00, 15:00, or a length such as 10m"
-        raise InputError(where, problem, remedy) from None
-    return position_at(stream.log, at)
 
 
 def _verdicts(asked: Asked) -> Any:
@@ -173,17 +144,11 @@ def head_of(asked: Asked) -> int:
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
 _OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
 _WORDS = (p.WIDTH, p.FULL)
-FROM = p.Parameter("from", "from this position or time on, as `at` of /state takes it")
-UNTIL = p.Parameter("until", "before this position or time")
 _OUTCOME = p.Parameter("outcome", "with this outcome", values=_SCHEMA_OUTCOMES)
-BEFORE = p.Parameter(
-    "before", "before this position, the newest first: next of the page before", "integer"
-)
 _AFTER = p.Parameter("after", "from this position on, the oldest first", "integer")
 _WAIT = p.Parameter(
     "wait", "with after: seconds to wait for a decision, such as 20s", kind="seconds"
 )
-_STATES = ("active", "backoff", "unschedulable", "gated", "waiting", "binding", "bound", "unqueued")
 
 EVENTS = Operation(
     "/events", "New decisions as server-sent events, and the head of the log when it moves",
@@ -207,7 +172,7 @@ OPERATIONS = (
     Operation(
         "/decisions", "Decisions by position, newest first",
         (p.STREAM, p.NAMESPACE, p.Parameter("pod", "of pods of this name"), p.OWNER, p.REASON,
-         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, FROM, UNTIL, BEFORE, _AFTER, _WAIT,
+         p.PLUGIN, p.NODE, p.PROFILE, _OUTCOME, p.FROM, p.UNTIL, p.BEFORE, _AFTER, _WAIT,
          p.PAGE_LIMIT),
         answers.Decisions, _decisions, waits=True,
     ),
@@ -235,7 +200,7 @@ OPERATIONS = (
     Operation(
         "/pods", "Pods, one row each",
         (p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"), p.OWNER,
-         p.Parameter("state", "in this state", values=(*_STATES, "gone")), p.REASON, p.PLUGIN,
+         p.Parameter("state", "in this state", values=(*STATES, "gone")), p.REASON, p.PLUGIN,
          p.NODE, p.PROFILE,
          p.Parameter("ever", "also pods that are gone, those of the newest attempts first",
                      "boolean", default=False),
@@ -303,4 +268,5 @@ OPERATIONS = (
         "Trial", _try, slow=True, method="POST",
         body="Pods, Deployments, ReplicaSets, StatefulSets, Jobs and what comes with them",
     ),
+    *FINDING_OPERATIONS,
 )  # fmt: skip

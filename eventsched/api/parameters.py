@@ -142,3 +142,8 @@ WIDTH = Parameter(
 FULL = Parameter(
     "full", "of an answer in words: everything, not only the first rows", "boolean", default=False
 )
+FROM = Parameter("from", "from this position or time on, as `at` of /state takes it")
+UNTIL = Parameter("until", "before this position or time")
+BEFORE = Parameter(
+    "before", "before this position, the newest first: next of the page before", "integer"
+)

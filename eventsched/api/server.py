@@ -12,10 +12,10 @@ import structlog
 
 from eventsched import signals
 from eventsched.api.application import ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.delegated_gate import delegated_gate
 from eventsched.api.gates.gate import Gate, OpenGate
 from eventsched.api.gates.static_tokens import StaticTokens
-from eventsched.api.operations import Desk
 from eventsched.cluster.kube.http.access import require_known
 from eventsched.domain.errors import InputError
 from eventsched.pages.site import site

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from eventsched.api.operations import Asked, Desk
+from eventsched.api.desk.asked import Asked, Desk
 from eventsched.assistants.tools import Tool
 from eventsched.domain.errors import InputError
 from eventsched.questions.visibility import EVERYTHING

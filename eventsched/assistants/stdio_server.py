@@ -14,7 +14,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from eventsched import __version__, signals
-from eventsched.api.operations import Desk
+from eventsched.api.desk.asked import Desk
 from eventsched.api.problems import problem_of
 from eventsched.api.workers import Workers
 from eventsched.assistants.bounded_answers import answer_text

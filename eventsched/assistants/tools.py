@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from eventsched.api.operations import OPERATIONS, Asked
+from eventsched.api.desk.asked import Asked
+from eventsched.api.operations import OPERATIONS
 from eventsched.api.parameters import Parameter, values_of
 from eventsched.domain.errors import InputError
 

@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Serves until the input ends."""
     try:
-        from eventsched.api.operations import Desk
+        from eventsched.api.desk.asked import Desk
         from eventsched.assistants.stdio_server import serve_tools
         from eventsched.process_log import output
         from eventsched.questions.states import FoldedStates

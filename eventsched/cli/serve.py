@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     """Serves until it is stopped."""
     try:
         from eventsched.api import server
-        from eventsched.api.operations import Desk
+        from eventsched.api.desk.asked import Desk
         from eventsched.process_log import output
         from eventsched.questions.states import FoldedStates
     except ModuleNotFoundError as missing:

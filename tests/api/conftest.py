@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
 from tests.api.asking import Client

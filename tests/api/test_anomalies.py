@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.cli.main import main
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.questions.states import FoldedStates

@@ -10,10 +10,10 @@ import pytest
 from starlette.requests import Request
 
 from eventsched.api.application import OPENAPI, ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates import delegated_gate
 from eventsched.api.gates.delegated_gate import MOST_NAMESPACES, DelegatedGate, ReviewingServer
 from eventsched.api.gates.gate import RefusedError
-from eventsched.api.operations import Desk
 from eventsched.questions.states import FoldedStates
 from eventsched.web.authorization import CACHE_SECONDS, TOKEN_REVIEW, Reviews
 from tests.api.asking import Client, scope_of

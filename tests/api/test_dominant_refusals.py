@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.objects import Owner, Taint

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.domain.records import MoveCause, Queue
 from eventsched.questions.findings import flushed_pods, preemption_rows, refusal_counts
 from eventsched.questions.states import FoldedStates

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from eventsched.api.application import ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.following import HeadWatch, TooManyError
 from eventsched.api.gates.gate import OpenGate, RefusedError
-from eventsched.api.operations import Desk
 from eventsched.domain import records
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog

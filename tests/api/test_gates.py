@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from eventsched.api.application import OPENAPI, ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.static_tokens import StaticTokens, read_tokens
-from eventsched.api.operations import Desk
 from eventsched.api.server import (
     DELEGATED,
     REQUEST_HEADERS,

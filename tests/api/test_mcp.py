@@ -15,7 +15,7 @@ from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
 from mcp_types import TextContent
 
-from eventsched.api.operations import Desk
+from eventsched.api.desk.asked import Desk
 from eventsched.assistants.bounded_answers import MOST_CHARACTERS, answer_text
 from eventsched.assistants.tools import TOOLS, Tool
 from eventsched.cli.main import main

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from eventsched.api.application import OPENAPI, ROOT, application
-from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import EVENTS, OPERATIONS, Desk
+from eventsched.api.operations import EVENTS, OPERATIONS
 from eventsched.api.what_if.what_if_operations import WHAT_IF_OPERATIONS
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT
@@ -133,7 +133,7 @@ def test_headers(client: Client) -> None:
 def test_the_document_has_every_operation(client: Client) -> None:
     document = client.document
     assert document["openapi"] == "3.1.0"
-    every = (*OPERATIONS, *FINDING_OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS)
+    every = (*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS)
     assert list(document["paths"]) == [operation.path for operation in every]
     for path, item in document["paths"].items():
         [operation] = item.values()

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from eventsched.api.application import OPENAPI, application
-from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
+from eventsched.api.desk.asked import Desk, Operation
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import EVENTS, OPERATIONS, Desk, Operation
+from eventsched.api.operations import EVENTS, OPERATIONS
 from eventsched.api.what_if.what_if_operations import WHAT_IF, WHAT_IF_OPERATIONS
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
@@ -78,7 +78,7 @@ def bounded(examples: int) -> settings:
 
 @pytest.mark.parametrize(
     "operation",
-    [*OPERATIONS, *FINDING_OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS],
+    [*OPERATIONS, *WHAT_IF_OPERATIONS, EVENTS],
     ids=lambda each: each.path,
 )
 def test_answers_are_as_documented(

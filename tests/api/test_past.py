@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from eventsched.api.application import ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.cli.main import main
 from eventsched.history.past_state.state_document import state_document
 from eventsched.questions.states import FoldedStates

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from eventsched.api.application import ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.questions.states import MOST_KEPT, FoldedStates
 from eventsched.questions.streams import DatabaseStreams, opened_streams
 from tests.api.asking import Client

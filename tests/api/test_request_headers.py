@@ -13,10 +13,10 @@ from starlette.requests import Request
 
 from eventsched.api import child_process
 from eventsched.api.application import ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.delegated_gate import DelegatedGate
 from eventsched.api.gates.gate import RefusedError
 from eventsched.api.gates.request_headers import proxied_user
-from eventsched.api.operations import Desk
 from eventsched.api.server import REQUEST_HEADERS, ApiOptions, Gates, gate_of, place_of
 from eventsched.process import api_child
 from eventsched.process.sections.api_settings import ApiSettings

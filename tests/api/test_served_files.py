@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 
 from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.cli import loaded_logs
 from eventsched.cli.main import main
 from eventsched.cli.served_log import served_streams

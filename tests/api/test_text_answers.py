@@ -5,9 +5,9 @@ import json
 import pytest
 
 from eventsched.api.application import ROOT, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import FORWARDED
 from eventsched.api.gates.static_tokens import StaticTokens
-from eventsched.api.operations import Desk
 from eventsched.cli.main import main
 from eventsched.questions import waiting
 from eventsched.questions.states import FoldedStates

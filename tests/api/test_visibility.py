@@ -13,9 +13,9 @@ import pytest
 from starlette.requests import Request
 
 from eventsched.api.application import ROOT, application
-from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import OPERATIONS, Desk
+from eventsched.api.operations import OPERATIONS
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.domain.objects import Pod
@@ -345,8 +345,7 @@ QUESTIONS = {
 
 
 def test_every_operation_is_asked() -> None:
-    every = (*OPERATIONS, *FINDING_OPERATIONS)
-    assert [operation.path for operation in every] == list(QUESTIONS)
+    assert [operation.path for operation in OPERATIONS] == list(QUESTIONS)
 
 
 @pytest.mark.parametrize("path", QUESTIONS)

@@ -11,8 +11,8 @@ import pytest
 from starlette.types import Message
 
 from eventsched.api.application import ROOT, Application, application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.api.what_if.what_if_runs import MOST_AT_A_TIME, WhatIfRuns
 from eventsched.api.what_if.worker_messages import WhatIfJob
 from eventsched.cli.main import main

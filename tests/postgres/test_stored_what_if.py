@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.api.operations import Desk
 from eventsched.cli.main import main
 from eventsched.domain.records import StreamStarted
 from eventsched.domain.records.stimuli import WHAT_IF

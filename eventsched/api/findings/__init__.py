@@ -1,5 +1,5 @@
 """The operations about what stands out in a log, read from rows.
 
-Start with ``FINDING_OPERATIONS`` (finding_operations.py). The application serves them; they import
-the table's types from ``eventsched.api.operations`` and the answers from eventsched/questions.
+Start with ``FINDING_OPERATIONS`` (finding_operations.py). ``eventsched.api.operations``
+has them in its table; their answers come from eventsched/questions.
 """

@@ -4,7 +4,8 @@ brought to a node."""
 from typing import Any
 
 from eventsched.api import parameters as p
-from eventsched.api.operations import BEFORE, FROM, UNTIL, Asked, Operation, position_range
+from eventsched.api.desk.asked import Asked, Operation
+from eventsched.api.desk.position_range import position_range
 from eventsched.questions.findings.finding_answers import (
     EvictionsAnswer,
     FlushedPodsAnswer,
@@ -43,15 +44,15 @@ FINDING_OPERATIONS = (
         "/evictions", "Who evicted whom: preemptions with their victims, newest first",
         (p.STREAM,
          p.Parameter("namespace", "with a pod of this namespace, on either side"),
-         p.Parameter("node", "on this node"), FROM, UNTIL, BEFORE, p.PAGE_LIMIT),
+         p.Parameter("node", "on this node"), p.FROM, p.UNTIL, p.BEFORE, p.PAGE_LIMIT),
         EvictionsAnswer, _evictions,
     ),
     Operation(
         "/refusals", "Which plugins refuse most, by reason, in the newest attempts of a range",
-        (p.STREAM, p.NAMESPACE, p.PROFILE, FROM, UNTIL), RefusalsAnswer, _refusals,
+        (p.STREAM, p.NAMESPACE, p.PROFILE, p.FROM, p.UNTIL), RefusalsAnswer, _refusals,
     ),
     Operation(
         "/queue/flushed", "Pods that only the flush of the unschedulable queue brought to a node",
-        (p.STREAM, BEFORE, p.PAGE_LIMIT), FlushedPodsAnswer, _flushed,
+        (p.STREAM, p.BEFORE, p.PAGE_LIMIT), FlushedPodsAnswer, _flushed,
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ have been with it."""
 from typing import Any
 
 from eventsched.api import parameters as p
-from eventsched.api.operations import Asked, Operation
+from eventsched.api.desk.asked import Asked, Operation
 from eventsched.api.what_if.worker_messages import WhatIfJob
 from eventsched.domain.errors import InputError
 from eventsched.questions.what_ifs.configurations import (
