@@ -134,6 +134,32 @@ def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.Mon
     assert len(fetched) < len(batches)
 
 
+@pytest.mark.parametrize("kind", ["PodAdded", "PodBound"])
+def test_a_pod_whose_first_records_were_dropped(
+    address: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """It was bound before the records that are left only if none of these binds it."""
+    with closing(Reader(address, ODD, keeps_connection=True)) as reader:
+        evidence = StoredEvidence(reader)
+        truth = Truth(address, ODD)
+        gone = {each[3].uid for each in truth.all(records.PodDeleted)}
+        bound = next(r for *_, r in truth.all(records.PodBound) if r.uid not in gone)
+        uid = bound.uid
+        pod = evidence.pods(uid)[0]
+        every = list(evidence.records(pod))
+        last = next(each for each in every if each.kind == kind).position
+
+        def left(first: int, body: str) -> list[StoredRecord]:
+            return [each for each in decode_records(first, body) if each.position > last]
+
+        monkeypatch.setattr(stored_evidence, "decode_records", left)
+        monkeypatch.setattr(evidence, "records_at", lambda positions: {})
+        [opening, *told] = [each.record for each in evidence.records(pod)]
+    assert told == [each.record for each in every if each.position > last]
+    assert isinstance(opening, records.PodAdded)
+    assert opening.pod.node_name == (bound.node if kind == "PodBound" else "")
+
+
 def test_the_object(explained: Any) -> None:
     found = explained("default/huge")
     assert {name: found[name] for name in ("stream", "uid", "namespace", "name", "explained")} == {
