@@ -206,6 +206,7 @@ class World:
             and not leader.outbox
             and leader.engine.due is None
             and not leader.engine.state.reservations
+            and not leader.engine.state.preemptions.evicting
         )
 
     # --- processes ------------------------------------------------------------------------

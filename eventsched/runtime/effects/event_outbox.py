@@ -203,6 +203,8 @@ class EventOutbox:
         if status is not None:
             self._status_under_way.remove(status.uid)
             if isinstance(answer, PodShown):
+                # An earlier try that was not answered may have been written.
+                self._reported.pop(status.uid, None)
                 self._retry(number, draft, status)
                 return
             if isinstance(answer, Reported) and not answer.refused:

@@ -147,6 +147,18 @@ def test_a_pod_that_changed_meanwhile_is_tried_again() -> None:
     assert harness.reports.next_requests() == [patch("p1", "fuller", "n1", 8, at=2)]
 
 
+def test_what_was_reported_before_is_unknown_after_a_conflict() -> None:
+    """The conflict may come from the first try of the same request: it was written, but its answer
+    was lost. So the words before it are written once more."""
+    harness = OutboxHarness()
+    [first] = harness.add(status("p1", "closed", at=1))
+    harness.answer(first)
+    [second] = harness.add(status("p1", "full", at=2))
+    harness.seen_versions.note_answer("p1", 8)
+    harness.reports.answered(PodShown(second, PodSeen(make_pod("p1"), 8)))
+    assert harness.add(status("p1", "closed", at=3)) == [patch("p1", "closed", None, 8, at=3)]
+
+
 def test_a_pod_that_is_gone_needs_no_report() -> None:
     """Nor one whose report was refused; that is counted."""
     harness = OutboxHarness()
