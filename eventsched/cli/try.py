@@ -10,10 +10,11 @@ from eventsched.cli.answers.answer_forms import add_output_option, is_document, 
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.trial_output import trial_json, trial_text
 from eventsched.cluster.files import read_text
-from eventsched.cluster.sources import load
+from eventsched.cluster.sources import load, node_template
 from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.process.settings import kept_annotations
 from eventsched.questions.trials import (
@@ -57,6 +58,11 @@ def add_to(commands: Any) -> None:
         metavar="N|max",
         help="N pods of the file's only template; max: find out how many fit",
     )
+    parser.add_argument(
+        "--node-template", type=Path, action="append", default=[], metavar="NODE.yaml",
+        help="a node that the cluster could have: like it, too, nodes are proposed for pods that "
+        "fit nowhere; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--at", metavar="POS|TIME", help=f"{AT_HELP} (default: now)")
     parser.add_argument(
         "--manifests", type=Path, nargs="+", default=[], metavar="FILE",
@@ -86,9 +92,10 @@ def run(options: argparse.Namespace) -> int:
     """Tries the pods and prints what would come of them."""
     cluster, place = _of_manifests(options) if options.manifests else _of_log(options)
     submission = _submitted(options, cluster)
+    templates = _templates(options, cluster)
     if options.count == _MAX:
         return _most(options, cluster, submission, place)
-    trial = run_submission(cluster, submission)
+    trial = run_submission(cluster, submission, templates)
     done, room, proposal = trial.done, trial.room, trial.proposal
     if is_document(options.output):
         print_document({**place, **trial_json(done, room, proposal)}, options.output)
@@ -138,6 +145,22 @@ def _submitted(options: argparse.Namespace, cluster: TrialCluster) -> Submission
 
 
 # --- the cluster ------------------------------------------------------------------------------
+
+
+def _templates(options: argparse.Namespace, cluster: TrialCluster) -> list[Node]:
+    """The nodes that the cluster could have. Raises InputError, also for a name that it has."""
+    if options.node_template and options.count == _MAX:
+        raise InputError("--node-template", "does not go with --count max", "leave one of them out")
+    names = {node.name for node in cluster.nodes}
+    templates = []
+    for path in options.node_template:
+        node = node_template.read(path)
+        if node.name in names:
+            problem = f"describes the node {node.name}, which is there already"
+            raise InputError(str(path), problem, "give it another name")
+        names.add(node.name)
+        templates.append(node)
+    return templates
 
 
 def _of_log(options: argparse.Namespace) -> tuple[TrialCluster, dict[str, Any]]:

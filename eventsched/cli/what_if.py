@@ -19,6 +19,7 @@ from eventsched.cli.stored_what_if import (
     result_store,
 )
 from eventsched.cli.what_if_grid import add_executor_option, executor_of_grid, run_grid
+from eventsched.cluster.sources import node_template
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime import gc_tuning
@@ -59,7 +60,8 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--nodes", action="append", default=[], metavar="'+20xNODE|-NODE'",
-        help="nodes that are added, like one that history has, or left out",
+        help="nodes that are added, like one that history has or that a manifest describes "
+        "(+20xnode.yaml), or left out",
     )  # fmt: skip
     group.add_argument("--from", dest="first", metavar="POS|TIME", help=f"begin at {AT_HELP}")
     group.add_argument(
@@ -102,17 +104,17 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
     if options.chart is not None and len(names) > 1:
         raise InputError("--chart", "draws one configuration", "name only one by --what-if")
     refuse_store(options, len(names))
-    parse_changes(options.nodes)
+    changes = parse_changes(options.nodes, node_template.read)
     executor = executor_of_grid(options.executor, len(names))
     with opened_log(options) as opened:
         stretch = _stretch(opened, options)
         if executor is not None:
-            tasks = _grid_tasks(options, opened, stretch, names, recorded)
+            tasks = _grid_tasks(options, opened, stretch, names, changes, recorded)
             return run_grid(executor, grid_result, tasks, names, options.output)
         chosen = _chosen(names[0], options.plugin)
         with result_store(options, opened, stretch, names[0]) as store:
             rules = _rules(options, opened, names[0], chosen, recorded, store)
-            document = _decided(options, opened, stretch, rules, RecordProgress(), store)
+            document = _decided(options, opened, stretch, rules, changes, RecordProgress(), store)
             if store is not None:
                 document["stored"] = store.commit()
     if options.chart is not None:
@@ -139,11 +141,10 @@ def _rules(
 
 def _decided(
     options: argparse.Namespace, opened: OpenLog, stretch: Stretch, rules: OtherRules,
-    progress: RecordProgress, store: ResultStore | None = None,
+    changes: NodeChanges, progress: RecordProgress, store: ResultStore | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """The result of one configuration, whose records go to ``store``."""
     conditions = [parse_condition(text) for text in options.fail_if]
-    changes = parse_changes(options.nodes)
     document, failed = _run(options, stretch, rules, changes, conditions, progress, store)
     return {"stream": opened.log.stream, "rules": rules.name, **document, "failed": failed}
 
@@ -164,6 +165,7 @@ class GridTask(NamedTuple):
 
     options: argparse.Namespace
     name: str
+    changes: NodeChanges
     recorded: AssemblyMaker
     text: str
     """The configuration: its file may be on this machine alone."""
@@ -175,7 +177,7 @@ class GridTask(NamedTuple):
 
 def _grid_tasks(
     options: argparse.Namespace, opened: OpenLog, stretch: Stretch, names: list[str],
-    recorded: AssemblyMaker,
+    changes: NodeChanges, recorded: AssemblyMaker,
 ) -> list[GridTask]:  # fmt: skip
     """A task for each configuration. Raises InputError for a bad one."""
     changed = {
@@ -192,7 +194,7 @@ def _grid_tasks(
     for name in names:
         chosen = _chosen(name, options.plugin)
         text, plugins = ("", frozenset()) if chosen is None else (chosen.text, chosen.sources)
-        tasks.append(GridTask(sent, name, recorded, text, frozenset(plugins)))
+        tasks.append(GridTask(sent, name, changes, recorded, text, frozenset(plugins)))
     return tasks
 
 
@@ -208,7 +210,8 @@ def grid_result(task: GridTask) -> dict[str, Any]:
         with opened_log(task.options) as opened:
             stretch = _stretch(opened, task.options)
             rules = _rules(task.options, opened, task.name, chosen, task.recorded)
-            return _decided(task.options, opened, stretch, rules, RecordProgress(is_shown=False))
+            progress = RecordProgress(is_shown=False)
+            return _decided(task.options, opened, stretch, rules, task.changes, progress)
     finally:
         gc_tuning.thaw()  # the worker of a cluster lives on
 

@@ -15,6 +15,7 @@ from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject, StorageClass
 from eventsched.domain.records import StreamStarted
 from eventsched.domain.state import snapshot
@@ -135,14 +136,17 @@ def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCl
     )
 
 
-def run_submission(cluster: TrialCluster, submission: Submission) -> Trial:
-    """Tries the pods, then further ones or further nodes."""
+def run_submission(
+    cluster: TrialCluster, submission: Submission, templates: Sequence[Node] = ()
+) -> Trial:
+    """Tries the pods, then further ones or further nodes: of the shapes that the cluster has, or
+    like one of ``templates``."""
     pods, objects = submission.pods, submission.objects
     done = run_trial(cluster, pods, objects)
     room = proposal = None
     if done.pending:
         proposal = propose_nodes(
-            done, cluster.nodes, lambda nodes: run_trial(cluster, pods, objects, nodes)
+            done, cluster.nodes, lambda nodes: run_trial(cluster, pods, objects, nodes), templates
         )
     elif _are_alike(pods):
         room = room_for(cluster, pods, objects, copies_of(pods[0].pod), MORE)

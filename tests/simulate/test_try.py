@@ -155,7 +155,50 @@ def test_which_nodes_to_add(tries: Any) -> None:
     _, told = tries(POD, "--count", "5", "-o", "json")
     assert [(each["like"], each["number"]) for each in told["nodes_to_add"]] == [("n1", 3)]
     code, text = tries(POD.replace("cpu: 3", "cpu: 30"))
-    assert "no further node of a shape that the cluster has helps default/big" in text
+    assert "no further node of any shape helps default/big" in text
+
+
+LARGE = """
+apiVersion: v1
+kind: Node
+metadata: {name: large, labels: {kubernetes.io/hostname: large}}
+status: {allocatable: {cpu: 64, memory: 256Gi, pods: 110}}
+"""
+
+
+def test_nodes_that_the_cluster_does_not_have(tries: Any) -> None:
+    """One large node takes three pods, of which a node of the cluster takes one."""
+    Path("large.yaml").write_text(LARGE)
+    code, text = tries(POD, "--count", "5", "--node-template", "large.yaml")
+    assert code == 1
+    assert text.endswith(
+        "with these nodes more, all fit:\n"
+        "  1 like large (cpu 64000m, memory 256.0 GiB, pods 110; "
+        "the cluster has none of that shape)\n"
+    )
+    big = POD.replace("cpu: 3", "cpu: 30")
+    _, told = tries(big, "--node-template", "large.yaml", "-o", "json")
+    assert [(each["like"], each["there_are"]) for each in told["nodes_to_add"]] == [("large", 0)]
+    assert told["no_node_helps"] == []
+
+
+@pytest.mark.parametrize(
+    ("template", "options", "problem"),
+    [
+        (LARGE, ("--count", "max"), "--node-template: does not go with --count max"),
+        (LARGE.replace("large", "n1"), (), "large.yaml: describes the node n1, which is there"),
+        (LARGE + "---" + LARGE.replace("large", "b"), (), "large.yaml: is not the manifest of one"),
+        (POD, (), "large.yaml: is not the manifest of one node; write one Node into it"),
+        ("", (), "large.yaml: is empty; check that the file was written completely"),
+    ],
+)
+def test_bad_node_templates(
+    tries: Any, template: str, options: tuple[str, ...], problem: str
+) -> None:
+    Path("large.yaml").write_text(template)
+    code, message = tries(POD, "--node-template", "large.yaml", *options)
+    assert code == 2
+    assert problem in message
 
 
 def test_how_many_fit(tries: Any) -> None:

@@ -142,6 +142,24 @@ def test_other_nodes(what_if: WhatIf) -> None:
     assert nodes & {"node-00000-more-0", "node-00000-more-1"}
 
 
+def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> None:
+    """In a grid, too, whose workers do not read the file."""
+    file = tmp_path / "node.yaml"
+    file.write_text(
+        "{kind: Node, apiVersion: v1, metadata: {name: large}, "
+        "status: {allocatable: {cpu: 640, memory: 2560Gi, pods: 1100}}}"
+    )
+    code, text, _ = what_if("--nodes", f"+1x{file}|-node-00001", "-o", "json")
+    assert code == 0
+    nodes = {each["after"]["node"] for each in json.loads(text)["differences"]}
+    assert "large-more-0" in nodes
+    code, grid, _ = what_if("--what-if", "--what-if", "--nodes", f"+1x{file}|-node-00001")
+    assert code == 0
+    assert f"{len(json.loads(text)['differences'])} " in grid
+    code, _, error = what_if("--nodes", f"+1x{tmp_path}/missing.yaml")
+    assert (code, "missing.yaml" in error) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

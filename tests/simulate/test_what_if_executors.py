@@ -21,6 +21,7 @@ from eventsched.cli.main import main
 from eventsched.cli.replay import assembled
 from eventsched.cli.what_if import GridTask, grid_result
 from eventsched.domain.errors import InputError
+from eventsched.runtime.queries.what_if.node_changes import NodeChanges
 from tests.databases import ROOT
 from tests.waiting import until
 
@@ -194,6 +195,8 @@ def test_one_configuration_needs_no_executor(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_worker_of_another_version_refuses() -> None:
-    task = GridTask(Namespace(), "other.yaml", assembled, "", frozenset(), version="0.0")
+    task = GridTask(
+        Namespace(), "other.yaml", NodeChanges(), assembled, "", frozenset(), version="0.0"
+    )
     with pytest.raises(InputError, match=r"has workers with eventsched .*, and this is 0\.0"):
         grid_result(task)

@@ -75,7 +75,7 @@ def _proposal_lines(proposal: NodeProposal) -> list[str]:
         lines += [f"  {_nodes_text(added)}" for added in proposal.nodes]
     if proposal.hopeless:
         some = ", ".join(proposal.hopeless[:3]) + (", …" if len(proposal.hopeless) > 3 else "")
-        helps = f"no further node of a shape that the cluster has helps {some}"
+        helps = f"no further node of any shape helps {some}"
         lines.append(helps)
     return lines
 
@@ -87,7 +87,7 @@ def _nodes_text(added: NodesToAdd) -> str:
     )
     return (
         f"{added.number} like {added.shape.example} ({amounts}; "
-        f"the cluster has {added.shape.count} of that shape)"
+        f"the cluster has {added.shape.count or 'none'} of that shape)"
     )
 
 

@@ -1,6 +1,6 @@
 """Which nodes to add so that pods fit that do not fit now: as few as possible, of the shapes that
-the cluster has. Each proposal is tried: with it all pods fit, and with one node less of any shape
-they do not. Other pods that wait take part, as they would: they were there before."""
+the cluster has or could have. Each proposal is tried: with it all pods fit, and with one node less
+of any shape they do not. Other pods that wait take part, as they would: they were there before."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ TryNodes = Callable[[Sequence[Node]], TrialRun]
 @dataclass(frozen=True)
 class NodeShape:
     """Nodes that are alike except for their names. ``example`` is one of them, ``count`` their
-    number."""
+    number, 0 for nodes that the cluster does not have."""
 
     example: str
     node: Node
@@ -43,7 +43,7 @@ class NodesToAdd:
 @dataclass(frozen=True)
 class NodeProposal:
     """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
-    shape of the cluster helps (full names)."""
+    shape helps (full names)."""
 
     nodes: tuple[NodesToAdd, ...]
     hopeless: tuple[str, ...]
@@ -94,9 +94,14 @@ def new_node(shape: NodeShape, number: int) -> Node:
     return msgspec.structs.replace(node, **changed)
 
 
-def propose_nodes(run: TrialRun, nodes: Sequence[Node], try_nodes: TryNodes) -> NodeProposal:
-    """The nodes to add for the pods that are pending after a run on a cluster with ``nodes``."""
-    search = _Search(try_nodes, shapes_of(nodes)[:_MOST_SHAPES], max(run.waiting, 1))
+def propose_nodes(
+    run: TrialRun, nodes: Sequence[Node], try_nodes: TryNodes, templates: Sequence[Node] = ()
+) -> NodeProposal:
+    """The nodes to add for the pods that are pending after a run on a cluster with ``nodes``.
+    ``templates`` are nodes that the cluster could have, with other names than those."""
+    shapes = [NodeShape(node.name, node, 0) for node in templates]
+    shapes += shapes_of(nodes)[: max(_MOST_SHAPES - len(shapes), 0)]
+    search = _Search(try_nodes, shapes, max(run.waiting, 1))
     hopeless: dict[str, str] = {}
     pending = _pending(run)
     while rest := {uid: name for uid, name in pending.items() if uid not in hopeless}:

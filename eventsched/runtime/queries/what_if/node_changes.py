@@ -1,7 +1,9 @@
 """Nodes that are added to history, or left out of it: ``+20xTEMPLATE|-NAME``."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -17,16 +19,18 @@ _ADDED = re.compile(r"\+(?:(\d+)x)?(.+)")
 
 
 class NodeChanges(NamedTuple):
-    """``added`` are numbers of nodes by the name of the node that they are like; ``removed`` are
-    names."""
+    """``added`` are numbers of nodes by the name of the node that they are like, or by the file
+    that describes it, which is in ``described`` then; ``removed`` are names."""
 
     added: tuple[tuple[int, str], ...] = ()
     removed: frozenset[str] = frozenset()
+    described: tuple[tuple[str, Node], ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
         """The nodes of history that the changes name."""
-        return self.removed | {template for _, template in self.added}
+        described = dict(self.described)
+        return self.removed | {name for _, name in self.added if name not in described}
 
     def new_nodes(self, known: dict[str, Node]) -> list[Node]:
         """The nodes to add. Raises InputError if ``known`` has not all nodes that are named."""
@@ -34,17 +38,22 @@ class NodeChanges(NamedTuple):
             raise InputError(
                 _OPTION, f"history has no node {name} in that range", "name one that it has"
             )
+        templates = {**known, **dict(self.described)}
+        numbers: Counter[str] = Counter()
         nodes = []
-        for number, template in self.added:
-            shape = NodeShape(template, known[template], 1)
-            nodes += [_fresh(new_node(shape, index)) for index in range(number)]
+        for number, name in self.added:
+            shape = NodeShape(name, templates[name], 1)
+            begin = numbers[shape.node.name]
+            nodes += [_fresh(new_node(shape, begin + index)) for index in range(number)]
+            numbers[shape.node.name] += number
         return nodes
 
 
-def parse_changes(texts: Iterable[str]) -> NodeChanges:
-    """Reads ``+NxTEMPLATE`` and ``-NAME``, several of them separated by ``|``. Raises
-    InputError."""
+def parse_changes(texts: Iterable[str], read: Callable[[Path], Node] | None = None) -> NodeChanges:
+    """Reads ``+NxTEMPLATE`` and ``-NAME``, several of them separated by ``|``. ``read`` reads the
+    node that a file describes; without it, files are refused. Raises InputError."""
     added: list[tuple[int, str]] = []
+    described: dict[str, Node] = {}
     removed: set[str] = set()
     for part in (part.strip() for text in texts for part in text.split("|")):
         match = _ADDED.fullmatch(part)
@@ -56,6 +65,11 @@ def parse_changes(texts: Iterable[str]) -> NodeChanges:
                 problem = f"{part!r} is not a number of nodes from 1 to {MOST_NODES}"
                 raise InputError(_OPTION, problem, "write +20xNODE")
             added.append((number, match[2]))
+            if _is_file(match[2]):
+                if read is None:
+                    problem = f"{part!r} names a file, and only the command reads files"
+                    raise InputError(_OPTION, problem, "write +20xNODE with a node of history")
+                described[match[2]] = read(Path(match[2]))
         else:
             raise InputError(
                 _OPTION,
@@ -64,7 +78,11 @@ def parse_changes(texts: Iterable[str]) -> NodeChanges:
             )
     if sum(number for number, _ in added) > MOST_NODES:
         raise InputError(_OPTION, f"adds more than {MOST_NODES} nodes", "add fewer")
-    return NodeChanges(tuple(added), frozenset(removed))
+    return NodeChanges(tuple(added), frozenset(removed), tuple(described.items()))
+
+
+def _is_file(text: str) -> bool:
+    return "/" in text or text.endswith((".yaml", ".yml", ".json"))
 
 
 def _fresh(node: Node) -> Node:

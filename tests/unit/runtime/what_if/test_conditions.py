@@ -89,6 +89,19 @@ def test_node_changes() -> None:
     assert (nodes[20].name, nodes[20].annotations) == ("n3-more-0", {})
 
 
+def test_nodes_that_a_file_describes() -> None:
+    """Numbers go on for nodes of one name, wherever they come from."""
+    large = make_node("n1", cpu=64_000)
+    changes = parse_changes(["+1xlarge.yaml|+2xn1|+1x./large"], lambda path: large)
+    assert changes.names == {"n1"}
+    nodes = changes.new_nodes({"n1": make_node("n1", cpu=1000)})
+    assert [(node.name, node.allocatable["cpu"]) for node in nodes] == [
+        ("n1-more-0", 64_000), ("n1-more-1", 1000), ("n1-more-2", 1000), ("n1-more-3", 64_000),
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="names a file, and only the command reads files"):
+        parse_changes(["+1xlarge.yaml"])
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
