@@ -146,8 +146,8 @@ def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> No
     """In a grid, too, whose workers do not read the file."""
     file = tmp_path / "node.yaml"
     file.write_text(
-        "{kind: Node, apiVersion: v1, metadata: {name: large}, "
-        "status: {allocatable: {cpu: 640, memory: 2560Gi, pods: 1100}}}"
+        "kind: Node\napiVersion: v1\nmetadata: {name: large}\n"
+        "status: {allocatable: {cpu: 640, memory: 2560Gi, pods: 1100}}\n"
     )
     code, text, _ = what_if("--nodes", f"+1x{file}|-node-00001", "-o", "json")
     assert code == 0
