@@ -22,6 +22,8 @@ from eventsched.questions.explanations import (
     workload_explanation,
 )
 from eventsched.questions.now import STATES
+from eventsched.questions.overviews.group_keys import BY
+from eventsched.questions.overviews.grouped_pods import GroupedPods
 from eventsched.questions.past.positions import LogPosition
 from eventsched.questions.states import PARTS, QUEUES, StateQuestion, state_answer
 from eventsched.questions.trials import MOST_PODS, trial_answer
@@ -141,6 +143,13 @@ def head_of(asked: Asked) -> int:
     return asked.stream().rows.head
 
 
+_POD_FILTERS = (
+    p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"), p.OWNER,
+    p.Parameter("state", "in this state", values=(*STATES, "gone")), p.REASON, p.PLUGIN, p.NODE,
+    p.PROFILE, p.Parameter("group", "of this group: a key of /pods/groups"),
+    p.Parameter("from", "whose last attempt was at this position or time, or later"),
+    p.Parameter("until", "whose last attempt was before this position or time"),
+)  # fmt: skip
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
 _OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
 _WORDS = (p.WIDTH, p.FULL)
@@ -199,15 +208,20 @@ OPERATIONS = (
     ),
     Operation(
         "/pods", "Pods, one row each",
-        (p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"), p.OWNER,
-         p.Parameter("state", "in this state", values=(*STATES, "gone")), p.REASON, p.PLUGIN,
-         p.NODE, p.PROFILE,
+        (*_POD_FILTERS,
          p.Parameter("ever", "also pods that are gone, those of the newest attempts first",
                      "boolean", default=False),
          p.Parameter("sort", "the order; - turns it around", values=(
              "-position", "position", "-since", "since", "-waiting", "waiting")),
          p.Parameter("cursor", "where to go on: next of the page before"), p.PAGE_LIMIT, p.AT),
         answers.Pods, past.pods_answer, slow_with="at",
+    ),
+    Operation(
+        "/pods/groups", "Pods counted by owner, or by the refusal that is named first",
+        (*_POD_FILTERS,
+         p.Parameter("by", "what they are grouped by", values=BY, required=True), p.OFFSET,
+         p.PAGE_LIMIT, p.AT),
+        GroupedPods, past.pod_groups_answer, slow_with="at",
     ),
     Operation(
         "/pods/{namespace}/{name}/explain", "A pod's story: why it is there, or nowhere",

@@ -42,7 +42,10 @@ class Screen:
 
 SCREENS = (
     Screen("now", "Now", "/", now_question.question, has_past=True),
-    Screen("pods", "Pods", "/pods", pods_question.question, has_past=True),
+    Screen(
+        "pods", "Pods", "/pods", pods_question.question, further=pods_question.further,
+        has_past=True,
+    ),
     Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
         in_navigation=False, further=pod_question.further, has_past=True,

@@ -9,6 +9,8 @@ from eventsched.domain.units import is_virtual
 STEPS = ((-3_600, "−1 h", "1 hour earlier"), (-60, "−1 min", "1 minute earlier"),
          (60, "+1 min", "1 minute later"), (3_600, "+1 h", "1 hour later"))  # fmt: skip
 """Seconds, sign, and words of the links to other times."""
+_RECENT = ((300, "5m"), (3_600, "1h"), (86_400, "1d"))
+"""Seconds and word of the ranges that end at the time shown."""
 _TICKS = 400
 """Steps of the slider from one end to the other."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,6 +39,8 @@ class ShownTime(NamedTuple):
     step: int
     is_virtual: bool
     links: list[TimeLink]
+    recent: list[tuple[str, str]]
+    """The words of ranges that end at this time, and where each begins, as ``from`` takes it."""
 
 
 def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | None:
@@ -60,7 +64,18 @@ def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | Non
             _link(shown + timedelta(seconds=seconds), begin, end, sign, words, is_past=is_past)
             for seconds, sign, words in STEPS
         ],
+        recent=[
+            (word, _beginning(shown, seconds, word, is_past=is_past)) for seconds, word in _RECENT
+        ],
     )
+
+
+def _beginning(shown: datetime, seconds: int, word: str, *, is_past: bool) -> str:
+    """Where the last seconds of a time begin. In the present it is a length, which moves with the
+    clock; a simulation has none, and lengths count from its beginning."""
+    if not is_past and not is_virtual((shown - _EPOCH) // timedelta(microseconds=1)):
+        return word
+    return max(_EPOCH, shown - timedelta(seconds=seconds)).isoformat()
 
 
 def _link(

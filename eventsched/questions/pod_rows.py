@@ -7,8 +7,16 @@ import msgspec
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
+from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.answer_shapes import PodRow, Pods
 from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
+from eventsched.questions.overviews.group_keys import (
+    LONGEST_REASON,
+    OwnerGroup,
+    ReasonGroup,
+    read_group,
+    reason_group,
+)
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -18,6 +26,19 @@ LAST = 2**62
 """Later than all positions and times."""
 _FAILED = ("unschedulable", "error")
 
+NAMED_FIRST = f"""CASE WHEN {rank_sql("most.plugin", "most.code")} = 0 THEN n.verdict
+ELSE coalesce((
+    SELECT r.number FROM eventsched_log.refusal r
+    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
+    WHERE n.verdict IS NOT NULL AND r.stream = :s AND r.seq = n.decided_seq
+    ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number LIMIT 1), n.verdict) END"""
+"""The number of the verdict to name first of a row n of pod_now, whose ``verdict`` is ``most``: see
+dominant_refusal.py. It is ``verdict``, the one of most nodes, if that is of the lowest rank."""
+_IS_NAMED_FIRST = f"""(n.verdict IS NOT NULL AND (
+    SELECT {NAMED_FIRST} FROM (SELECT) one
+    LEFT JOIN eventsched_log.verdict most ON most.stream = :s AND most.number = n.verdict
+) IN :firsts OR n.verdict IS NULL AND coalesce(n.plugin, '') = :first_plugin
+    AND left(coalesce(n.message, ''), {LONGEST_REASON}) = :first_reason)"""
 _PRESENT = """
 SELECT CAST(n.uid AS text) AS uid, n.seq, n.since, n.waiting_since, n.decided_seq, n.attempts,
        n.priority, n.verdict, n.deleting, n.state, n.namespace, n.name, n.scheduler, n.owner_kind,
@@ -54,8 +75,9 @@ ORDER BY d.seq DESC LIMIT :limit
 
 class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods. ``plugin`` and ``reason``: the last attempt failed with such a refusal, on
-    however few nodes; ``reason`` is a part of its reason, in any case. With ``ever`` also those
-    that are gone, if they were tried."""
+    however few nodes; ``reason`` is a part of its reason, in any case. ``group``: of this group of
+    /pods/groups. ``low`` and ``high``: the last attempt is at a position from the one to before the
+    other. With ``ever`` also those that are gone, if they were tried."""
 
     namespace: str | None = None
     name: str | None = None
@@ -65,6 +87,9 @@ class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
     plugin: str | None = None
     node: str | None = None
     profile: str | None = None
+    group: str | None = None
+    low: int | None = None
+    high: int | None = None
     ever: bool = False
 
 
@@ -83,6 +108,8 @@ def pods_page(
         if sort not in ("", "-position"):
             remedy = "leave sort out: with ever the pods of the newest attempts come first"
             raise InputError("sort", "goes with pods that exist", remedy)
+        if wanted.group is not None:
+            raise InputError("group", "goes with pods that exist", "leave it out, or ever")
         rows, more = _ever(stream, sees, wanted, cursor, limit)
     else:
         rows, more = _present(stream, sees, wanted, sort or "-position", cursor, limit)
@@ -103,7 +130,7 @@ def _present(
         known = ", ".join(SORTS)
         raise InputError("sort", f"{sort!r} is unknown", f"take one of {known}, or -{name}")
     key = SORTS[name].format(last=-1 if descending else LAST)
-    conditions, values = _conditions(stream, sees, wanted, "n")
+    conditions, values = conditions_of(stream, sees, wanted, "n")
     if cursor is not None:
         values["before"], values["before_seq"] = place_of(cursor, 2)
         sign = "<" if descending else ">"
@@ -121,16 +148,19 @@ def _ever(
 ) -> tuple[Sequence[Any], str | None]:
     """The pods of the newest attempts, of a bounded number of these."""
     high = LAST if cursor is None else place_of(cursor, 1)[0]
+    if cursor is None and wanted.high is not None:
+        high = wanted.high
     edge = stream.rows.one(_EDGE, high=high, most=LOOKED_AT)
     assert edge is not None
     if not edge["looked"]:
         return (), None
-    conditions, values = _conditions(stream, sees, wanted, "p")
+    conditions, values = conditions_of(stream, sees, wanted, "p")
     query = _EVER.format(conditions=conditions)
     rows = stream.rows.all(query, low=edge["edge"], high=high, limit=limit + 1, **values)
     if len(rows) > limit:
         return rows[:limit], str(rows[limit - 1]["key"])
-    return rows, str(edge["edge"]) if edge["looked"] == LOOKED_AT else None
+    is_left = edge["looked"] == LOOKED_AT and edge["edge"] > (wanted.low or 0)
+    return rows, str(edge["edge"]) if is_left else None
 
 
 def place_of(cursor: str, parts: int) -> list[int]:
@@ -143,10 +173,11 @@ def place_of(cursor: str, parts: int) -> list[int]:
     return [int(word) for word in words]
 
 
-def _conditions(
+def conditions_of(
     stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, table: str
 ) -> tuple[str, dict[str, Any]]:
-    """What else a row has to be, as SQL, and the values in it. ``table`` has the name."""
+    """What else a row has to be, as SQL, and the values in it. ``table`` has the name. Raises
+    InputError."""
     visible, seen = sees.condition(f"{table}.namespace")
     text, values = visible, dict[str, Any](seen)
     node, profile = ("d.node", "d.profile") if wanted.ever else ("n.node", "n.scheduler")
@@ -160,13 +191,17 @@ def _conditions(
         if value is not None:
             text += f" AND {column} = :value{number}"
             values[f"value{number}"] = value
+    decided = "d.seq" if wanted.ever else "n.decided_seq"
+    for bound, sign, position in (("low", ">=", wanted.low), ("high", "<", wanted.high)):
+        if position is not None:
+            text += f" AND {decided} {sign} :{bound}_decided"
+            values[f"{bound}_decided"] = position
+    if wanted.group is not None:
+        text += _of_group(stream, read_group(wanted.group), values)
     if wanted.plugin is None and wanted.reason is None:
         return text, values
     values["numbers"] = stream.rows.numbers(wanted.plugin, wanted.reason) or [-1]
-    if wanted.ever:
-        failed, decided = "d.outcome IN ('unschedulable', 'error')", "d.seq"
-    else:
-        failed, decided = "n.verdict IS NOT NULL", "n.decided_seq"
+    failed = "d.outcome IN ('unschedulable', 'error')" if wanted.ever else "n.verdict IS NOT NULL"
     refused = (
         f"{failed} AND EXISTS (SELECT FROM eventsched_log.refusal r WHERE r.stream = :s"
         f" AND r.seq = {decided} AND r.number IN :numbers)"
@@ -179,6 +214,30 @@ def _conditions(
         others.append("strpos(lower(n.message), lower(:reason)) > 0")
         values["reason"] = wanted.reason
     return f"{text} AND ({refused} OR {' AND '.join(others)})", values
+
+
+def _of_group(stream: LoggedStream, group: OwnerGroup | ReasonGroup, values: dict[str, Any]) -> str:
+    """The condition on rows n of a group; its values are added to ``values``."""
+    if isinstance(group, OwnerGroup):
+        values |= {f"owner_{name}": part for name, part in group._asdict().items()}
+        return (
+            " AND n.namespace = :owner_namespace AND coalesce(n.owner_kind, '') = :owner_kind"
+            " AND coalesce(n.owner_name, '') = :owner_name"
+        )
+    values |= {"firsts": numbers_of_group(stream, group) or [-1]}
+    values |= {"first_plugin": group.plugin, "first_reason": group.reason}
+    return f" AND {_IS_NAMED_FIRST}"
+
+
+def numbers_of_group(stream: LoggedStream, group: ReasonGroup) -> list[int]:
+    """The verdicts of a group."""
+    numbers = stream.rows.numbers(group.plugin or None, None)
+    meanings = stream.rows.refusals(numbers)
+    return [
+        number
+        for number in numbers
+        if reason_group(meanings[number].plugin, meanings[number].reason) == group
+    ]
 
 
 def pod_rows_of(stream: LoggedStream, rows: Sequence[Any], present: int) -> list[PodRow]:

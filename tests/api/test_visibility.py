@@ -215,6 +215,18 @@ def ask_pods(world: World) -> None:
         world.refused(f"/pods?namespace={namespace}")
 
 
+def ask_pod_groups(world: World) -> None:
+    own = len(world.seen("/pods")["pods"])
+    for by in ("owner", "reason"):
+        groups = world.seen(f"/pods/groups?by={by}")["groups"]
+        assert {each["namespace"] for each in groups} <= {OWN, None}
+        assert sum(each["pods"] for each in groups) == own
+        for namespace in world.namespaces:
+            world.refused(f"/pods/groups?by={by}&namespace={namespace}")
+    for namespace in world.namespaces:
+        assert world.seen(f"/pods?group={quote(f'owner:{namespace}//')}")["pods"] == []
+
+
 def ask_explain(world: World) -> None:
     _ask_pod_paths(world, "explain")
 
@@ -329,6 +341,7 @@ QUESTIONS = {
     "/decisions/{position}/columns": ask_columns,
     "/decisions/{position}/changes/{other}": ask_changes,
     "/pods": ask_pods,
+    "/pods/groups": ask_pod_groups,
     "/pods/{namespace}/{name}/explain": ask_explain,
     "/pods/{namespace}/{name}/timeline": ask_timeline,
     "/pods/{namespace}/{name}/why-not": ask_why_not,

@@ -30,7 +30,7 @@ def test_filters_and_order_are_in_the_url(watched: Watched, url: str) -> None:
         page.goto(f"{url}/pods?stream={ODD}")
         expect(page.locator(ROWS)).to_have_count(len(answer("")))
         page.get_by_label("Namespace").fill("prod")
-        page.get_by_role("button", name="Filter").click()
+        page.get_by_role("button", name="Filter", exact=True).click()
         expect(page.locator(ROWS)).to_have_count(len(answer("&namespace=prod")))
         expect(page).to_have_url(re.compile("namespace=prod"))
         page.get_by_role("link", name="Clear").click()
@@ -114,14 +114,68 @@ def test_a_million_rows_are_never_all_in_the_page(watched: Watched, url: str) ->
         assert asked.count("0") == first + 1  # the first page had left the memory
 
 
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+@pytest.mark.parametrize("by", ["owner", "reason"])
+def test_groups(watched: Watched, url: str, by: str, script: bool) -> None:
+    """Counted, opened and followed to their pods; each step is in the address."""
+    with watched.page(script=script) as page:
+        page.goto(f"{url}/pods?stream={ODD}")
+        page.get_by_label("Group by").select_option(by)
+        page.get_by_role("button", name="Filter", exact=True).click()
+        expect(page).to_have_url(re.compile(f"by={by}"))
+        api = f"{url}/api/v1/pods"
+        groups = page.request.get(f"{api}/groups?stream={ODD}&by={by}").json()["groups"]
+        counts = page.locator(".groups tbody tr:not(.opened) td:nth-child(3)")
+        expect(counts).to_have_text([str(each["pods"]) for each in groups])
+        first = groups[0]
+        page.locator(".groups .toggle").first.click()
+        expect(page).to_have_url(re.compile("open="))
+        pods = page.request.get(f"{api}?stream={ODD}&group={quote(first['key'])}").json()["pods"]
+        opened = page.locator(".opened li")
+        expect(opened).to_have_count(min(10, len(pods)))
+        if script:
+            expect(page.locator(".groups .toggle").first).to_be_focused()
+            assert watched.accessibility(page) == []
+        page.locator(".groups .toggle").first.click()
+        expect(opened).to_have_count(0)
+        page.locator(".groups tbody th a:not(.toggle)").first.click()
+        expect(page).to_have_url(re.compile("group="))
+        expect(page.locator("#pods tbody tr th")).to_have_count(len(pods))
+        page.get_by_role("link", name="Remove the group").click()
+        expect(page).not_to_have_url(re.compile("group="))
+        expect(page.locator("#pods tbody tr th").first).to_be_visible()
+
+
+def test_pods_by_the_time_of_their_last_attempt(watched: Watched, url: str) -> None:
+    """A simulation has no clock: its last hour ends where its log does."""
+    with watched.page() as page:
+        page.goto(f"{url}/pods?stream={TIGHT}&ever=true")
+        expect(page.locator(ROWS).first).to_be_visible()
+        tried = page.request.get(f"{url}/api/v1{EVER}&limit=1000").json()["pods"]
+        low = tried[2]["decided"]
+        page.get_by_label("Last attempt from").fill(str(low))
+        page.get_by_role("button", name="Filter", exact=True).click()
+        expect(page.locator(ROWS)).to_have_count(3)
+        page.get_by_role("link", name="5m", exact=True).click()
+        expect(page).to_have_url(re.compile(r"from=\d{4}-\d\d-\d\dT"))
+        expect(page.get_by_role("link", name="5m", exact=True)).to_have_attribute(
+            "aria-current", "true"
+        )
+        page.get_by_role("link", name="any time").click()
+        expect(page).not_to_have_url(re.compile("from="))
+
+
 def test_markup_in_pods_is_text(watched: Watched, url: str) -> None:
     with watched.page() as page:
         show = quote(f"{NAME}/pod1 {NAME}", safe="")
         page.goto(f"{url}/pods?stream={quote(HOSTILE)}&owner={quote(MARKUP)}&show={show}")
         expect(page.locator(ROWS).first).to_be_visible()
         assert f"{NAME}/pod1 {NAME}" in _names(page)
-        expect(page.get_by_label("Owner")).to_have_value(MARKUP)
+        expect(page.get_by_label("Owner", exact=True)).to_have_value(MARKUP)
         expect(page.locator("#panel .runs")).to_contain_text("untolerated taint")
+        assert page.locator("main img, main script, main b, main i").count() == 0
+        page.goto(f"{url}/pods?stream={quote(HOSTILE)}&by=owner&owner={quote(MARKUP)}")
+        expect(page.locator(".groups")).to_contain_text(MARKUP)
         assert page.locator("main img, main script, main b, main i").count() == 0
 
 
@@ -130,6 +184,12 @@ def test_narrow_and_without_javascript(watched: Watched, url: str, dark: bool) -
     with watched.page(size=NARROW, dark=dark) as page:
         page.goto(f"{url}{EVER}")
         expect(page.locator(ROWS).first).to_be_visible()
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
+        expect(page.get_by_label("Plugin", exact=True)).to_be_hidden()
+        page.get_by_role("button", name="All filters").click()
+        expect(page.get_by_label("Plugin", exact=True)).to_be_visible()
+        page.goto(f"{url}/pods?stream={ODD}&by=reason")
         assert watched.accessibility(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
     with watched.page(script=False) as page:

@@ -12,12 +12,20 @@ from eventsched.questions.streams import LoggedStream
 
 
 def position_range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]:
-    """The positions of the times from and until."""
-    places = []
+    """The positions of the times from and until: from the first record on, unless from says
+    otherwise."""
+    low, high = given_range(asked, stream)
+    return low or 0, high
+
+
+def given_range(asked: Asked, stream: LoggedStream) -> tuple[int | None, int | None]:
+    """The positions of the times from and until, None for one that is left out. Raises
+    InputError."""
+    places: list[int | None] = []
     for name in ("from", "until"):
         text = asked.values[name]
         places.append(None if text is None else _read_position(stream, text, name))
-    return places[0] or 0, places[1]
+    return places[0], places[1]
 
 
 def _read_position(stream: LoggedStream, text: str, where: str) -> int:

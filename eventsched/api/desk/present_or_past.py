@@ -3,18 +3,22 @@
 from typing import Any
 
 from eventsched.api.desk.asked import Asked
+from eventsched.api.desk.position_range import given_range
 from eventsched.domain.errors import InputError
 from eventsched.questions.attempts.timelines import pod_timeline
 from eventsched.questions.decisions import decision_detail
 from eventsched.questions.explanations import pod_explanation
 from eventsched.questions.now import now_of
+from eventsched.questions.overviews.grouped_pods import past_pod_groups, pod_groups
 from eventsched.questions.past.now_at import now_at
 from eventsched.questions.past.past_rows import past_pods_page
 from eventsched.questions.past.positions import LogPosition, log_position, position_of
 from eventsched.questions.pod_rows import PodRowFilter, pods_page
 from eventsched.questions.streams import LoggedStream
 
-_FILTERS = ("namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "ever")
+_FILTERS = (
+    "namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "group", "ever",
+)  # fmt: skip
 
 
 def position_answer(asked: Asked) -> LogPosition:
@@ -41,12 +45,29 @@ def fill_nodes(asked: Asked) -> Any:
 def pods_answer(asked: Asked) -> Any:
     """A page of pods."""
     values, stream = asked.values, asked.stream()
-    wanted = PodRowFilter(**{name: values[name] for name in _FILTERS})
+    wanted = _pod_filter(asked, stream)
     page = (values["sort"] or "", values["cursor"], values["limit"])
     if values["at"] is None:
         return pods_page(stream, asked.sees, wanted, *page)
     past = asked.desk.states.past(stream, values["at"])
     return past_pods_page(stream, asked.sees, past, wanted, *page)
+
+
+def pod_groups_answer(asked: Asked) -> Any:
+    """A page of groups of pods."""
+    values, stream = asked.values, asked.stream()
+    wanted = _pod_filter(asked, stream)
+    page = (values["by"], values["offset"], values["limit"])
+    if values["at"] is None:
+        return pod_groups(stream, asked.sees, wanted, *page)
+    past = asked.desk.states.past(stream, values["at"])
+    return past_pod_groups(stream, asked.sees, past, wanted, *page)
+
+
+def _pod_filter(asked: Asked, stream: LoggedStream) -> PodRowFilter:
+    low, high = given_range(asked, stream)
+    filters = {name: asked.values[name] for name in _FILTERS if name in asked.values}
+    return PodRowFilter(**filters, low=low, high=high)
 
 
 def decision_answer(asked: Asked) -> Any:

@@ -1,40 +1,97 @@
-"""What the page Pods asks."""
+"""What the page Pods asks: a page of pods, or of their groups."""
+
+from typing import Any
 
 from eventsched.pages.api_call import call_of
-from eventsched.pages.page_question import PageQuestion, PageRequest, literal, queue_command
+from eventsched.pages.page_question import (
+    PageQuestion,
+    PageRequest,
+    command,
+    literal,
+    queue_command,
+)
 
 COLUMNS = {
     "namespace": "namespace", "name": "pod", "owner": "owner_name", "state": "state",
     "node": "node", "profile": "scheduler_name",
 }  # fmt: skip
 """Filter → the column of the view pods_now that it restricts."""
-_ONLY_API = ("ever", "at", "plugin", "reason")
+_ONLY_API = ("ever", "at", "plugin", "reason", "group")
 _ORDERS = {
     "position": "seq", "since": "since", "waiting": "waiting_since",
     "-position": "seq DESC", "-since": "since DESC", "-waiting": "waiting_since DESC",
 }  # fmt: skip
-_OWN = ("show", "stream")
+_OWN = ("show", "open", "stream")
 """Parameters of the page that the API does not take, or that come first."""
+_OF_LIST, _OF_GROUPS = ("sort", "cursor", "ever"), ("by", "offset")
+"""Parameters of one form of the table."""
+_OWNER = "namespace, owner_kind, owner_name"
+_OPENED = "10"
+"""Pods of an open group that the page lists."""
 
 
 def question(request: PageRequest) -> PageQuestion:
-    """The request for a page of pods."""
-    query = {name: value for name, value in request.query.items() if name not in _OWN}
-    if query.get("ever") == "true":  # the newest attempts first is the only order
+    """The request for a page of pods, or with ``by`` for their groups."""
+    by, stream = request.query.get("by"), request.query.get("stream")
+    query = _filters(request, _OF_LIST if by else _OF_GROUPS)
+    if query.get("group") or query.get("ever") != "true":  # groups are of pods that exist
+        query.pop("ever", None)
+    else:  # the newest attempts first is the only order
         query.pop("sort", None)
-    stream = request.query.get("stream")
+    if by:
+        sql = _groups_sql(query)
+        cli = command("sql", "-c", " ".join(sql.split()), stream=stream) if sql else ""
+        return PageQuestion(call_of("/pods/groups", {"stream": stream}, **query), sql, cli)
     call = call_of("/pods", {"stream": stream}, **query)
     return PageQuestion(call, _sql(query), queue_command(stream, request.query.get("at")))
+
+
+def further(request: PageRequest, answer: Any) -> dict[str, str]:
+    """The first pods of the group that is open, those that wait longest."""
+    key = request.query.get("open")
+    if not (key and request.query.get("by")):
+        return {}
+    query = _filters(request, (*_OF_LIST, *_OF_GROUPS, "limit"))
+    asked = {**query, "group": key, "sort": "waiting", "limit": _OPENED}
+    return {"opened": call_of("/pods", {"stream": request.query.get("stream")}, **asked)}
+
+
+def _filters(request: PageRequest, without: tuple[str, ...]) -> dict[str, str]:
+    return {n: value for n, value in request.query.items() if n not in (*_OWN, *without)}
 
 
 def _sql(query: dict[str, str]) -> str:
     """The same pods in SQL; "" where one view does not have them by one row each: those that are
     gone, those of the past, and those by any refusal of their last attempt."""
-    if any(name in query for name in _ONLY_API):
+    where = _where(query)
+    if where is None:
         return ""
+    order = _ORDERS.get(query.get("sort", ""), "seq DESC")
+    return f"SELECT * FROM eventsched.pods_now{where}\nORDER BY {order} LIMIT 100;"
+
+
+def _groups_sql(query: dict[str, str]) -> str:
+    """The same groups in SQL; "" if the view does not have them. Its refusals are those of most
+    nodes, so it has no groups by the refusal to name first."""
+    where = _where(query)
+    if where is None or query["by"] != "owner":
+        return ""
+    return (
+        f"SELECT {_OWNER}, count(*) AS pods, min(waiting_since) AS oldest\n"
+        f"FROM eventsched.pods_now{where} GROUP BY {_OWNER} ORDER BY pods DESC LIMIT 100;"
+    )
+
+
+def _where(query: dict[str, str]) -> str | None:
+    """The filters as a condition; None if the view does not have them: only the API finds the
+    positions of times."""
+    bounds = [(name, sign) for name, sign in (("from", ">="), ("until", "<")) if name in query]
+    if any(name in query for name in _ONLY_API):
+        return None
+    if not all(query[name].isascii() and query[name].isdecimal() for name, _ in bounds):
+        return None
     conditions = [
         f"{column} = {literal(query[name])}" for name, column in COLUMNS.items() if name in query
     ]
-    where = f"\nWHERE {' AND '.join(conditions)}" if conditions else ""
-    order = _ORDERS.get(query.get("sort", ""), "seq DESC")
-    return f"SELECT * FROM eventsched.pods_now{where}\nORDER BY {order} LIMIT 100;"
+    conditions += [f"decided_seq {sign} {query[name]}" for name, sign in bounds]
+    return f"\nWHERE {' AND '.join(conditions)}" if conditions else ""

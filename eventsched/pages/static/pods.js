@@ -153,7 +153,8 @@ function draw() {
 
 function callOfUrl() {
   const query = new URL(location.href).searchParams;
-  for (const name of ["show", "cursor", "limit"]) query.delete(name);
+  for (const name of ["show", "cursor", "limit", "open", "offset", "by"]) query.delete(name);
+  if (query.get("group")) query.delete("ever"); // groups are of pods that exist
   if (query.get("ever") === "true") query.delete("sort"); // the newest attempts first is the only order
   for (const [name, value] of [...query]) if (!value) query.delete(name);
   const text = query.toString();
@@ -220,12 +221,6 @@ function prepare() {
     event.preventDefault();
     choose(link.dataset.show);
   });
-  document.getElementById("filters").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const values = { cursor: null, ever: null, show: null, ...Object.fromEntries(new FormData(event.target)) };
-    if (values.ever && values.sort) values.sort = null; // pods that are gone have one order
-    go(values);
-  });
   document.getElementById("newer").addEventListener("click", reload);
 }
 
@@ -254,6 +249,29 @@ onAnswer((answer) => {
   showPod(new URL(location.href).searchParams.get("show") ?? "");
 });
 
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "filters") return;
+  event.preventDefault();
+  const none = { cursor: null, ever: null, show: null, open: null, offset: null };
+  const values = { ...none, ...Object.fromEntries(new FormData(event.target)) };
+  if (values.ever && values.sort) values.sort = null; // pods that are gone have one order
+  go(values);
+});
+// On a narrow screen only the filters in use are there at first.
+document.addEventListener("click", ({ target }) => {
+  if (target.id !== "all-filters") return;
+  const isShown = document.getElementById("filters").classList.toggle("shown");
+  target.setAttribute("aria-expanded", String(isShown));
+});
+// A group opens without another page, and the focus stays on it.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("a[data-open]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  const key = link.dataset.open;
+  await go({ open: link.getAttribute("aria-expanded") === "true" ? null : key }, { replace: true });
+  [...document.querySelectorAll("a[data-open]")].find((each) => each.dataset.open === key)?.focus();
+});
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape" && shown) choose("");
+  if (event.key === "Escape" && shown && document.getElementById("panel")) choose("");
 });

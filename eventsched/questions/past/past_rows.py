@@ -5,6 +5,8 @@ from typing import Any
 
 from eventsched.domain.errors import InputError
 from eventsched.questions.answer_shapes import Pods
+from eventsched.questions.overviews.group_keys import ReasonGroup, read_group, reason_group
+from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
 from eventsched.questions.pod_rows import LAST, PodRowFilter, place_of, pod_rows_of
 from eventsched.questions.streams import LoggedStream
@@ -32,7 +34,7 @@ def past_pods_page(
         sees.require(wanted.namespace, "namespace")
     if wanted.ever:
         raise InputError("ever", "is about the present", "leave it out, or at")
-    passes, sort = filter_of(stream, sees, wanted), sort or "-position"
+    passes, sort = filter_of(stream, sees, wanted, past), sort or "-position"
     name, descending = sort.removeprefix("-"), sort.startswith("-")
     key = _key(_SORTS[name], -1 if descending else LAST)
     found = sorted(filter(passes, past.rows), key=key, reverse=descending)
@@ -48,9 +50,9 @@ def past_pods_page(
 
 
 def filter_of(
-    stream: LoggedStream, sees: Visibility, wanted: PodRowFilter
+    stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, past: PastPods
 ) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a row is to be shown."""
+    """Whether a row is to be shown. Raises InputError and UnavailableError."""
     asked = {
         column: getattr(wanted, name)
         for name, column in _COLUMNS.items()
@@ -59,11 +61,15 @@ def filter_of(
     plugin, reason = wanted.plugin, wanted.reason
     is_refused = plugin is not None or reason is not None
     numbers = frozenset(stream.rows.numbers(plugin, reason)) if is_refused else frozenset()
+    in_group = _group_filter(stream, wanted.group)
+    is_tried = _attempt_filter(stream, wanted, past)
 
     def passes(row: Mapping[str, Any]) -> bool:
         if not sees.sees(row["namespace"]):
             return False
         if any(row[column] != value for column, value in asked.items()):
+            return False
+        if not (in_group(row) and is_tried(row)):
             return False
         if not is_refused or not numbers.isdisjoint(row["numbers"]):
             return True
@@ -73,6 +79,37 @@ def filter_of(
         return plugin in (None, row["plugin"]) and has_reason
 
     return passes
+
+
+def _group_filter(stream: LoggedStream, group: str | None) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a row is of a group."""
+    if group is None:
+        return lambda row: True
+    wanted = read_group(group)
+    if isinstance(wanted, ReasonGroup):
+        return lambda row: reason_group(*refusal_of(stream, row)) == wanted
+    columns = ("namespace", "owner_kind", "owner_name")
+    return lambda row: tuple(row[column] or "" for column in columns) == wanted
+
+
+def _attempt_filter(
+    stream: LoggedStream, wanted: PodRowFilter, past: PastPods
+) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether the last attempt of a row's pod is in the range. Rows of pods with a node do not have
+    it yet."""
+    if wanted.low is None and wanted.high is None:
+        return lambda row: True
+    low = 0 if wanted.low is None else wanted.low
+    high = LAST if wanted.high is None else wanted.high
+    placed = [row["uid"] for row in past.rows if row["decided_seq"] is None]
+    decided = {found["uid"]: found["seq"] for found in last_attempts(stream, placed, past.position)}
+
+    def is_tried(row: Mapping[str, Any]) -> bool:
+        seq = row["decided_seq"]
+        seq = decided.get(row["uid"]) if seq is None else seq
+        return seq is not None and low <= seq < high
+
+    return is_tried
 
 
 def _key(column: str, missing: int) -> Callable[[Mapping[str, Any]], tuple[int, int]]:

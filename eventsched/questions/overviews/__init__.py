@@ -1,0 +1,6 @@
+"""Counts of a log: pods by their owner, or by the refusal of their last attempt.
+
+Start with ``grouped_pods.py``; ``group_keys.py`` has the names of groups in requests. Answers are
+read from rows, within a bounded number of them. The API uses it; it may import what
+eventsched/questions may.
+"""
