@@ -123,10 +123,13 @@ class RestoredWorld(World):
         """Restores the API server from a backup."""
         self._stop_server()
         self.api.restore(backup, raised=raised)
+        # Whoever listed before the restore knows no revived pod, which has this version.
+        newest = self.api.version - 1
         for process in self.processes.values():
             process.gaps = dict.fromkeys(self.api.resources)
-            # It listed before the restore, so it knows no revived pod, which has this version.
-            process.barrier = min(process.barrier, self.api.version - 1)
+            process.barrier = min(process.barrier, newest)
+        for flight in self.flights:
+            flight.barrier = min(flight.barrier, newest)
 
     def _stop_server(self) -> None:
         """Ends replaced leaders. Answers arrive unless the process is paused. Requests are lost."""
