@@ -4,7 +4,9 @@ As long as every decision comes out as in history, each step of the log is repea
 the first difference on, the other side has a cluster of its own:
 
 - Changes of nodes, pods and objects come when they came in history. A pod that is on another node
-  here stays there; a pod ends when it ended in history.
+  here stays there.
+- A pod that ended by itself in history runs here as long, from its own bind on (``pod_runs``). All
+  others end when they ended in history.
 - A bind or an eviction that history made in the same step ends when it ended there. All others end
   after the time that history's last bind took (``own_outcomes``).
 - A pod that history evicted and this side did not goes on to the end of the log, unless it has a
@@ -13,7 +15,7 @@ the first difference on, the other side has a cluster of its own:
   work for when history had nothing to decide.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,8 +26,14 @@ from eventsched.domain.records import Outcome, PodDecided, Queue, Record, Stimul
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.queries.what_if.choice_reasons import reason_of
-from eventsched.runtime.queries.what_if.own_outcomes import OwnOutcomes
+from eventsched.runtime.queries.what_if.own_outcomes import (
+    OwnOutcomes,
+    bind_of,
+    intents_of,
+    writes_of,
+)
 from eventsched.runtime.queries.what_if.pod_fates import Reason
+from eventsched.runtime.queries.what_if.pod_runs import OwnRuns, PodRun
 from eventsched.scheduling.cycle.choice import Choice
 from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.engine import Engine
@@ -51,11 +59,12 @@ class ClosedLoop:
         engine: Engine,
         engine_of_record: EngineOfRecord,
         *,
+        runs: Mapping[str, PodRun],
         removed: frozenset[str] = frozenset(),
         watch: Watch = lambda logged: None,
     ) -> None:
-        """Both have the same state. ``removed`` are nodes that the other side has not. ``watch`` is
-        called with its records."""
+        """Both have the same state. ``runs`` are those of history that ended by themselves.
+        ``removed`` are nodes that the other side has not. ``watch`` is called with its records."""
         self.history = history
         self.in_step = not removed
         """Whether all that was decided until now came out as in history."""
@@ -75,7 +84,7 @@ class ClosedLoop:
         """Pods that only history evicted, and that have no controller."""
         self._gone: set[str] = set()
         """Pods that only this side evicted."""
-        self._own = OwnOutcomes()
+        self._own, self._runs = OwnOutcomes(), OwnRuns(runs)
         self._decided: tuple[PodDecided, int] | None = None
         self._use(engine)
 
@@ -197,6 +206,7 @@ class ClosedLoop:
                 if uid in self._gone or uid in self._spared:
                     self._gone.discard(uid)
                     return None
+                return None if self._runs.has(uid) else stimulus
             case records.NodeAdded(node=node) | records.NodeUpdated(node=node):
                 return None if node.name in self._removed else stimulus
             case records.BindSucceeded() | records.BindFailed() | records.BindVoided():
@@ -245,7 +255,7 @@ class ClosedLoop:
             changes["node_name"] = node
         if pod.nominated_node and pod.nominated_node == self.history.preemptions.node(pod.uid):
             changes["nominated_node"] = state.preemptions.node(pod.uid)
-        if pod.uid in self._spared:
+        if pod.uid in self._spared or self._runs.has(pod.uid):
             changes |= {"deleting": False, "displaced": False}
         elif known is not None and known.pod.displaced and not pod.deleting:
             changes |= {"deleting": True, "displaced": True}
@@ -262,22 +272,25 @@ class ClosedLoop:
 
     def _match(self, logged: Sequence[tuple[Record, int]], made: Sequence[LogEntry]) -> None:
         """Which intents of a step both sides have; the outcomes of the others are this side's."""
-        intents, evicted, writes = _intents(record for record, _ in logged)
+        intents, evicted, writes = intents_of(record for record, _ in logged)
         own_evicted: set[str] = set()
         for entry in made:
             record, now = entry.record, entry.at
-            if (bind := _bind(record)) is not None:
+            if (bind := bind_of(record)) is not None:
                 self._matched.discard(bind.uid)
                 if bind.uid in intents:
                     self._matched.add(bind.uid)
                 else:
                     self._own.bind(bind.uid, bind.node, bind.attempt, now)
+            elif isinstance(record, records.PodBound):
+                if (ends_at := self._runs.bound(record.uid, now)) is not None:
+                    self._own.end(record.uid, ends_at)
             elif isinstance(record, records.PreparationIntended):
-                state, asked = self.engine.state, set(_writes(record))
+                state, asked = self.engine.state, set(writes_of(record))
                 if asked and asked == writes.get(record.uid):
                     self._matched.add(record.uid)
                 else:
-                    for write in dict.fromkeys(_writes(record)):
+                    for write in dict.fromkeys(writes_of(record)):
                         self._own.write(record.uid, record.attempt, write, state, now)
             elif isinstance(record, records.PreemptionDecided):
                 own_evicted.update(record.evicted)
@@ -294,7 +307,7 @@ class ClosedLoop:
     def _apply(self, record: Record, at: int) -> None:
         """Applies a record of history, and notes what later stimuli depend on."""
         self.history.apply(record, at)
-        if (bind := _bind(record)) is not None:
+        if (bind := bind_of(record)) is not None:
             self._intended_at[bind.uid] = at
         match record:
             case records.PodQueued(uid=uid, queue=Queue.ACTIVE):
@@ -333,34 +346,6 @@ class ClosedLoop:
             self.reasons.pop(uid, None)
         else:
             self.reasons[uid] = reason
-
-
-def _bind(record: Record) -> PodDecided | records.BindIntended | None:
-    """The record if it is an intent to bind."""
-    if isinstance(record, records.BindIntended):
-        return record
-    if isinstance(record, PodDecided) and record.outcome is Outcome.SCHEDULED:
-        return record
-    return None
-
-
-def _writes(intended: records.PreparationIntended) -> list[Any]:
-    return [write for group in intended.writes.values() for write in group]
-
-
-def _intents(logged: Any) -> tuple[set[str], set[str], dict[str, set[Any]]]:
-    """The pods of intents to bind, the pods that are evicted, and the writes by pod."""
-    binds: set[str] = set()
-    evicted: set[str] = set()
-    writes: dict[str, set[Any]] = {}
-    for record in logged:
-        if (bind := _bind(record)) is not None:
-            binds.add(bind.uid)
-        elif isinstance(record, records.PreemptionDecided):
-            evicted.update(record.evicted)
-        elif isinstance(record, records.PreparationIntended):
-            writes[record.uid] = set(_writes(record))
-    return binds, evicted, writes
 
 
 _DICTIONARY = frozenset((records.VerdictDefined, records.ScoringDefined))

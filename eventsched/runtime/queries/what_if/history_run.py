@@ -23,6 +23,7 @@ from eventsched.runtime.queries.what_if.cluster_measures import (
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges
 from eventsched.runtime.queries.what_if.open_loop import OpenLoop
 from eventsched.runtime.queries.what_if.pod_fates import Fates, LifeRecorder
+from eventsched.runtime.queries.what_if.pod_runs import recorded_runs
 from eventsched.runtime.queries.what_if.rules import OtherRules
 from eventsched.scheduling.engine import Engine
 
@@ -47,6 +48,13 @@ class Stretch:
     def first(self) -> int:
         """The position of the first record."""
         return self.folded.position
+
+    def records(self) -> Iterator[StoredRecord]:
+        """The records."""
+        for stored in self.log.read(self.first) if self.first < self.end else ():
+            if stored.position >= self.end:
+                return
+            yield stored
 
     def steps(self, progress: Progress = lambda done, total: None) -> Iterator[list[StoredRecord]]:
         """The records grouped by step; a step that ends after ``end`` is left out. Raises
@@ -153,8 +161,9 @@ class _ClosedRun:
         )
         if stretch.first:
             engine.restore(snapshot.encode(history), stretch.first)
+        runs = recorded_runs(history, stretch.records())
         self._loop = ClosedLoop(
-            history, engine, self._engine_of, removed=changes.removed, watch=self._made
+            history, engine, self._engine_of, runs=runs, removed=changes.removed, watch=self._made
         )
         self._removed = changes.removed
         self._pods = CommonPods()

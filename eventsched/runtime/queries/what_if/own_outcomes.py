@@ -3,17 +3,23 @@ are those of history's own outcomes."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from eventsched.cluster.in_memory.cluster import BIND_DELAY, TERMINATION_DELAY
 from eventsched.cluster.in_memory.volume_controller import VolumeController
 from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject
 from eventsched.domain.records import (
+    BindIntended,
     BindSucceeded,
     EvictionSucceeded,
     ObjectChanged,
+    Outcome,
+    PodDecided,
     PodDeleted,
+    PreemptionDecided,
+    PreparationIntended,
+    Record,
     Stimulus,
     WriteFailed,
     WriteSucceeded,
@@ -61,6 +67,10 @@ class OwnOutcomes:
         self._push(at, EvictionSucceeded(uid=uid))
         self._push(at + TERMINATION_DELAY, PodDeleted(uid=uid))
 
+    def end(self, uid: str, at: int) -> None:
+        """A pod ends by itself at a time (µs)."""
+        self._push(at, PodDeleted(uid=uid))
+
     def write(self, uid: str, attempt: int, write: Write, state: SchedulerState, now: int) -> None:
         """A change of an object was asked for. The controllers answer as in a simulation."""
         objects: Sequence[AnyObject] = list(state.registry.everything())  # type: ignore[arg-type]
@@ -83,3 +93,31 @@ class OwnOutcomes:
     def _push(self, at: int, stimulus: Stimulus, attempt: int = 0) -> None:
         self._order += 1
         heappush(self._due, DueOutcome(at, self._order, stimulus, attempt))
+
+
+def bind_of(record: Record) -> PodDecided | BindIntended | None:
+    """The record if it is an intent to bind."""
+    if isinstance(record, BindIntended):
+        return record
+    if isinstance(record, PodDecided) and record.outcome is Outcome.SCHEDULED:
+        return record
+    return None
+
+
+def writes_of(intended: PreparationIntended) -> list[Any]:
+    return [write for group in intended.writes.values() for write in group]
+
+
+def intents_of(logged: Any) -> tuple[set[str], set[str], dict[str, set[Any]]]:
+    """The pods of intents to bind, the pods that are evicted, and the writes by pod."""
+    binds: set[str] = set()
+    evicted: set[str] = set()
+    writes: dict[str, set[Any]] = {}
+    for record in logged:
+        if (bind := bind_of(record)) is not None:
+            binds.add(bind.uid)
+        elif isinstance(record, PreemptionDecided):
+            evicted.update(record.evicted)
+        elif isinstance(record, PreparationIntended):
+            writes[record.uid] = set(writes_of(record))
+    return binds, evicted, writes
