@@ -12,6 +12,7 @@ from eventsched import __version__, signals
 from eventsched.cli.answers.answer_forms import has_pager
 from eventsched.cli.answers.pager import paged
 from eventsched.cli.database_options import database_of
+from eventsched.cli.object_names import name_offer
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.log_errors import ConflictError, CorruptLogError, FencedError
 from eventsched.process.exit_codes import BAD_INPUT, ENVIRONMENT, STOPPED
@@ -40,7 +41,7 @@ COMMANDS = {
     "mcp": "answer an assistant's questions about a log",
     "sql": "ask a log by SQL, or open psql on it",
     "db": "the database: its address, its schema, the embedded server",
-    "completion": "print a script that completes commands and options in a shell",
+    "completion": "print a script that completes commands, options and names in a shell",
     "man": "print the man page of a command, or write all of them",
 }
 """The help of each command. A command is a module of this package with ``add_to``; only the module
@@ -120,7 +121,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    options = _parsed(sys.argv[1:] if arguments is None else arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == [name_offer.COMMAND]:
+        return name_offer.offer_names(arguments[1:])
+    options = _parsed(arguments)
     if options is None:
         return BAD_INPUT
     if signals.asked_to_end():

@@ -10,15 +10,7 @@ import pytest
 from eventsched import __version__
 from eventsched.cli.completion import SHELLS, script
 from eventsched.cli.main import COMMANDS, main
-
-ASK = """
-source "$1"; shift
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; COMPREPLY=()
-read -ra entry <<<"$(complete -p eventsched)"
-"${entry[-2]}" eventsched "${@: -1}" "${@: -2:1}"
-printf '%s\\n' "${COMPREPLY[@]}"
-"""
-"""Calls the function that the script registers as bash does when TAB is pressed."""
+from tests.shells import COMPLETED_BY_BASH
 
 script_of = cache(script)
 
@@ -34,7 +26,7 @@ def bash(tmp_path: Path) -> Path:
 def completed(folder: Path, *words: str) -> list[str]:
     """What bash offers for the last of the words."""
     done = subprocess.run(
-        ["bash", "--norc", "-c", ASK, "bash", "completion", "eventsched", *words],
+        ["bash", "--norc", "-c", COMPLETED_BY_BASH, "bash", "completion", "eventsched", *words],
         cwd=folder, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert done.stderr == ""

@@ -234,8 +234,17 @@ def namespace_in_use(
 ) -> str:
     """The namespace of the kubeconfig's context that ``connect`` uses; ``default`` if it names
     none. Raises InputError."""
-    files = str(kubeconfig or environ.get("KUBECONFIG") or _home_file(environ))
-    return context_namespace(files, context) or "default"
+    return context_namespace(_files(kubeconfig, environ), context) or "default"
+
+
+def known_contexts(kubeconfig: Path | None, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The contexts of the kubeconfig that ``connect`` uses; none if it cannot be read. Raises
+    InputError."""
+    return context_names(_files(kubeconfig, environ))
+
+
+def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> str:
+    return str(kubeconfig or environ.get("KUBECONFIG") or _home_file(environ))
 
 
 def _home_file(environ: Mapping[str, str]) -> Path:
