@@ -1,5 +1,8 @@
 """All else is in pyproject.toml, which cannot say this: ``migrations`` lies beside the package in
-the repository, and inside of it where it is installed."""
+the repository, and inside of it where it is installed. Man pages are there while
+deploy/wheel/wheel_backend.py builds a wheel."""
+
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
@@ -18,4 +21,5 @@ setup(
         "eventsched.pages": ["static/*", "templates/*.html"],
         f"{_MIGRATIONS}.sql": ["*.sql"],
     },
+    data_files=[("share/man/man1", sorted(map(str, Path("build/manual/man1").glob("*.1"))))],
 )

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
@@ -18,7 +19,12 @@ from eventsched.eventlog.schema import migrations
 from tests import releases
 from tests.databases import ROOT, Server
 
-SOURCES = ("eventsched", "migrations", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+SOURCES = (
+    "eventsched", "migrations", "deploy/wheel", "pyproject.toml", "setup.py", "MANIFEST.in",
+    "README.md", "LICENSE",
+)  # fmt: skip
+MAN_PAGES = ".data/data/share/man/man1/"
+IMPORT = "import sys; sys.path.insert(0, 'deploy/wheel'); import wheel_backend"
 LIMIT = 300
 """Seconds for each program."""
 
@@ -41,7 +47,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"a wheel cannot be built here: there is no {module} (extra dev has it)")
     place = tmp_path_factory.mktemp("wheel")
-    source = place / "source"
+    copy_sources(place / "source")
+    return built(place / "source", place / "wheels")
+
+
+def copy_sources(source: Path) -> None:
     source.mkdir()
     ignored = shutil.ignore_patterns("__pycache__")
     for name in SOURCES:
@@ -49,12 +59,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, source / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, source / name)
+
+
+def built(source: Path, wheels: Path, *settings: str) -> Path:
+    """The wheel of some sources."""
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"),
-        *("--no-build-isolation", "--wheel-dir", place / "wheels", "."),
+        *("--no-build-isolation", "--wheel-dir", str(wheels), *settings, "."),
         cwd=source,
     )
-    (found,) = (place / "wheels").glob("*.whl")
+    (found,) = wheels.glob("*.whl")
     return found
 
 
@@ -81,7 +95,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_the_wheel_has_every_file(wheel: Path) -> None:
     """All that lies under eventsched and migrations, and nothing else."""
     with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+        packed = {
+            name
+            for name in archive.namelist()
+            if ".dist-info/" not in name and MAN_PAGES not in name
+        }
     expected = {
         f"{prefix}{path.relative_to(ROOT).as_posix()}"
         for folder, prefix in (("eventsched", ""), ("migrations", "eventsched/"))
@@ -91,6 +109,57 @@ def test_the_wheel_has_every_file(wheel: Path) -> None:
     assert packed == expected
     assert "eventsched/migrations/env.py" in packed
     assert "eventsched/migrations/sql/0001_tables.sql" in packed
+
+
+def test_an_installed_wheel_has_man_pages(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where ``man`` looks for pages of programs in the PATH, and as the checkout makes them."""
+    run(sys.executable, "-m", "eventsched", "man", "--to", tmp_path, cwd=ROOT)
+    pages = installed.parent / "share" / "man" / "man1"
+    made = {page.name: page.read_bytes() for page in (tmp_path / "man1").iterdir()}
+    assert {page.name: page.read_bytes() for page in pages.iterdir()} == made != {}
+    if shutil.which("man") is None:
+        pytest.skip("man is not installed: apt-get install man-db")
+    monkeypatch.setenv("PATH", f"{installed}:{os.environ['PATH']}")
+    monkeypatch.delenv("MANPATH", raising=False)
+    shown = run("man", "-P", "cat", "eventsched-explain", cwd=tmp_path)
+    assert "EVENTSCHED-EXPLAIN(1)" in shown
+    assert "--why-not NODE" in shown
+    assert "--why-not NODE" in run(
+        "man", "-P", "cat", "-l", pages / "eventsched-explain.1", cwd=tmp_path
+    )
+
+
+def test_the_image_builds_a_wheel_without_man_pages(wheel: Path, tmp_path: Path) -> None:
+    """And without the packages that these need, which it installs by their hashes alone."""
+    setting = "--config-settings manual=no"
+    assert setting in (ROOT / "deploy/Dockerfile").read_text()
+    copy_sources(tmp_path / "source")
+    with zipfile.ZipFile(wheel) as whole:
+        names = {name for name in whole.namelist() if MAN_PAGES not in name}
+        assert len(names) < len(whole.namelist())
+    with zipfile.ZipFile(built(tmp_path / "source", tmp_path, *setting.split())) as archive:
+        assert set(archive.namelist()) == names
+    for settings, needs in (("None", True), ("{'manual': 'no'}", False)):
+        asked = f"print(wheel_backend.get_requires_for_build_wheel({settings}))"
+        needed = run(sys.executable, "-c", f"{IMPORT}; {asked}", cwd=tmp_path / "source")
+        assert ("numpy" in needed) == needs
+
+
+def test_an_sdist_can_be_built_from(wheel: Path, tmp_path: Path) -> None:
+    copy_sources(tmp_path / "source")
+    make = f"{IMPORT}; wheel_backend.build_sdist('..')"
+    run(sys.executable, "-c", make, cwd=tmp_path / "source")
+    (made,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(made) as packed:
+        packed.extractall(tmp_path / "sdist", filter="data")
+    (folder,) = (tmp_path / "sdist").iterdir()
+    with (
+        zipfile.ZipFile(wheel) as whole,
+        zipfile.ZipFile(built(folder, tmp_path / "wheels")) as again,
+    ):
+        assert set(again.namelist()) == set(whole.namelist())
 
 
 def test_the_wheel_upgrades_a_database_of_0_1(installed: Path, one_server: Server) -> None:

@@ -81,6 +81,7 @@ _COPIED = (
     "eventsched",
     "migrations",
     "deploy/image",
+    "deploy/wheel",
     "deploy/Dockerfile",
     "deploy/Dockerfile.dockerignore",
 )
