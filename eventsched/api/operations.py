@@ -87,7 +87,9 @@ def _why_not(asked: Asked) -> Any:
 def _workload(asked: Asked) -> Any:
     values = asked.values
     word = f"{values['kind']}/{values['name']}"
-    return workload_explanation(asked.stream(), asked.sees, values["namespace"], word)
+    return workload_explanation(
+        asked.stream(), asked.sees, asked.desk.states, values["namespace"], word
+    )
 
 
 def _state(asked: Asked) -> Any:
@@ -242,7 +244,7 @@ OPERATIONS = (
         "/workloads/{namespace}/{kind}/{name}/explain", "A workload's pods, by why they wait",
         (p.POD_NAMESPACE,
          p.Parameter("kind", "the kind", place="path", required=True,
-                     values=("deploy", "job", "rs", "sts", "ds")),
+                     values=("deploy", "job", "rs", "sts", "ds", "group")),
          p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM,
          *_WORDS),
         "Workload", _workload,

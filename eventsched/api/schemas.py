@@ -81,7 +81,9 @@ SCHEMAS: dict[str, Any] = {
             "nodes": {"type": "array", "items": _object({"node": _TEXT, "pods": _NUMBER})},
             "groups": _list("WorkloadGroup"),
         },
-        text="A workload's pods: on which nodes, and why the others wait",
+        {"minimum": _NUMBER, "why": _TEXT, "next_step": _or_null(_TEXT)},
+        text="A workload's pods: on which nodes, and why the others wait; of a pod group also how "
+        "many it needs, why it is not bound, and what to do",
     ),
     "Differences": _object(
         {

@@ -33,7 +33,7 @@ def _workload(asked: Asked) -> str:
     values = asked.values
     word = f"{values['kind']}/{values['name']}"
     return workload_story(
-        asked.stream(), asked.sees, values["namespace"], word, values["width"],
+        asked.stream(), asked.sees, asked.desk.states, values["namespace"], word, values["width"],
         full=values["full"],
     )  # fmt: skip
 

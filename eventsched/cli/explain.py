@@ -9,6 +9,7 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.output.time_format import with_distance
@@ -23,9 +24,15 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.history.explain.workloads.pod_group import group_members
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
 from eventsched.history.explain.workloads.stored_workload import stored_workload
-from eventsched.history.explain.workloads.workload import POD, ExplainTarget, parse_target
+from eventsched.history.explain.workloads.workload import (
+    POD,
+    POD_GROUP,
+    ExplainTarget,
+    parse_target,
+)
 from eventsched.history.export_reader import FileLog
 
 
@@ -36,15 +43,16 @@ def add_to(commands: Any) -> None:
         help="show why a pod is where it is, or why it is nowhere",
         description="Shows a pod's history from the log: where it waited and what moved it, each "
         "attempt, why that node, and why not the others. Of a workload (deploy/NAME, rs/, sts/, "
-        "ds/, job/) it counts the pods that there are by the reason why they wait. A Deployment's "
+        "ds/, job/) it counts the pods that there are by the reason why they wait; of a pod group "
+        "(group/NAME, or its name if no pod has it) it also says what holds it. A Deployment's "
         "pods are those of its ReplicaSets: a ReplicaSet is called DEPLOYMENT-HASH, and HASH is "
         "its pods' label pod-template-hash or, without that label, looks like one.",
     )
     parser.add_argument(
         "pod",
         metavar="POD",
-        help="namespace/name, a name that is unique, or a uid; or a workload: deploy/NAME, "
-        "namespace/deploy/NAME",
+        help="namespace/name, a name that is unique, or a uid; or a workload or pod group: "
+        "deploy/NAME, group/NAME, namespace/deploy/NAME",
     )
     parser.add_argument("-n", "--namespace", metavar="NAMESPACE", help="of the pod or workload")
     parser.add_argument(
@@ -100,17 +108,24 @@ def _explain_elsewhere(
 ) -> int:
     """Explains from a log that is not in a database alone."""
     if _is_workload(target, evidence):
-        return _explain_workload(options, target, recomputation.log)
-    return _explain(options, target, evidence, recomputation)
+        return _explain_workload(options, target, recomputation.log, recomputation.reader)
+    try:
+        return _explain(options, target, evidence, recomputation)
+    except NoPodError as problem:
+        log, reader = recomputation.log, recomputation.reader
+        return _explain_bare_group(options, target, log, reader, problem)
 
 
 def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
     stored = StoredEvidence(reader)
     try:
         if _is_workload(target, stored):
-            return _explain_workload(options, target, reader)
+            return _explain_workload(options, target, reader, reader)
         again = VectorRecomputation(reader, reader, options.plugin)
-        return _explain(options, target, stored, again)
+        try:
+            return _explain(options, target, stored, again)
+        except NoPodError as problem:
+            return _explain_bare_group(options, target, reader, reader, problem)
     except NoPodError as problem:
         raise InputError(
             problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
@@ -145,20 +160,38 @@ def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
     )
 
 
-def _explain_workload(options: argparse.Namespace, target: ExplainTarget, log: StreamLog) -> int:
+def _explain_bare_group(
+    options: argparse.Namespace, target: ExplainTarget, log: StreamLog, reader: Reader | None,
+    no_pod: NoPodError,
+) -> int:  # fmt: skip
+    """Explains the pod group that is named like no pod; raises ``no_pod`` without such a group."""
+    group = target._replace(kind=POD_GROUP)
+    try:
+        group_members(OpenLog(log, reader).state(None).state, group, log.stream)
+    except NoPodError:
+        raise no_pod from None
+    return _explain_workload(options, group, log, reader)
+
+
+def _explain_workload(
+    options: argparse.Namespace, target: ExplainTarget, log: StreamLog, reader: Reader | None
+) -> int:
     for option in ("attempt", "node", "why-not", "recompute"):
         if getattr(options, option.replace("-", "_")) not in (None, False):
             problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
+    members = None
+    if target.kind == POD_GROUP:
+        members = group_members(OpenLog(log, reader).state(None).state, target, log.stream)
     if isinstance(log, Reader):
-        workload = stored_workload(log, target)
+        workload = stored_workload(log, target, members)
     else:
-        workload = scanned_workload(log, log.stream, target)
+        workload = scanned_workload(log, log.stream, target, members)
     if is_document(options.output):
-        print_document(workload_json(workload, log.stream), options.output)
+        print_document(workload_json(workload, log.stream, members), options.output)
     else:
         now, width = time.time_ns() // 1_000, width_of_output()
-        print(workload_text(workload, log.stream, now, width, full=options.full))
+        print(workload_text(workload, log.stream, now, width, members, full=options.full))
     return 0
 
 

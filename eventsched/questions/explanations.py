@@ -10,10 +10,12 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
+from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.stored_workload import stored_workload
-from eventsched.history.explain.workloads.workload import Workload, parse_target
+from eventsched.history.explain.workloads.workload import POD_GROUP, Workload, parse_target
 from eventsched.questions.past.evidence_until import evidence_before
 from eventsched.questions.past.positions import record_time
+from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -76,25 +78,34 @@ def pod_remedies_text(
 
 
 def workload_explanation(
-    stream: LoggedStream, sees: Visibility, namespace: str, word: str
+    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str
 ) -> dict[str, Any]:
-    """The pods of a workload (``deploy/NAME``) by the reason why they wait, as ``eventsched explain
-    -o json`` prints them. Raises InputError."""
-    return workload_json(_workload(stream, sees, namespace, word), stream.name)
+    """The pods of a workload (``deploy/NAME``) or pod group (``group/NAME``) by the reason why they
+    wait, as ``eventsched explain -o json`` prints them. Raises InputError."""
+    workload, members = _workload(stream, sees, states, namespace, word)
+    return workload_json(workload, stream.name, members)
 
 
 def workload_story(
-    stream: LoggedStream, sees: Visibility, namespace: str, word: str, width: int, *, full: bool
-) -> str:
+    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str,
+    width: int, *, full: bool,
+) -> str:  # fmt: skip
     """The same in words, as ``eventsched explain`` prints them at a width."""
-    workload = _workload(stream, sees, namespace, word)
-    return workload_text(workload, stream.name, time.time_ns() // 1_000, width, full=full)
+    workload, members = _workload(stream, sees, states, namespace, word)
+    now = time.time_ns() // 1_000
+    return workload_text(workload, stream.name, now, width, members, full=full)
 
 
-def _workload(stream: LoggedStream, sees: Visibility, namespace: str, word: str) -> Workload:
+def _workload(
+    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str
+) -> tuple[Workload, GroupMembers | None]:
     sees.require(namespace, "namespace")
+    target, members = parse_target(word, namespace), None
     try:
-        return stored_workload(stream.log, parse_target(word, namespace))
+        if target.kind == POD_GROUP:
+            with states.at(stream, None) as folded:
+                members = group_members(folded.state, target, stream.name)
+        return stored_workload(stream.log, target, members), members
     except NoPodError as problem:
         if sees.is_whole:
             raise

@@ -4,31 +4,37 @@ from typing import Any
 
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, with_distance
-from eventsched.history.explain.workloads.workload import WaitingGroup, Workload
+from eventsched.history.explain.workloads.pod_group import (
+    GroupMembers,
+    GroupVerdict,
+    group_verdict,
+)
+from eventsched.history.explain.workloads.workload import Workload
 
 MOST_NODES, MOST_GROUPS = 5, 20
 """Nodes and groups that are listed; ``--full`` lists all."""
-_PHRASES = {
-    "gated": "gated",
-    "waiting": "has reserved a node and waits at Permit or PreBind",
-    "binding": "is being bound",
-}
 
 
-def workload_text(workload: Workload, stream: str, now: int, width: int, *, full: bool) -> str:
+def workload_text(
+    workload: Workload, stream: str, now: int, width: int, members: GroupMembers | None = None, *,
+    full: bool,
+) -> str:  # fmt: skip
     """The pods on nodes in a line, the others as a table of reasons, the largest group first, and
-    how to explain one of them; ``now`` in µs, ``width`` in characters (0: no limit)."""
+    how to explain one of them; ``now`` in µs, ``width`` in characters (0: no limit). Of a pod group
+    first why it is not bound, and the next step."""
     waiting = workload.pods - workload.placed
     name = f"{workload.kind} {workload.namespace}/{workload.name}"
     nodes = f"{counted(len(workload.nodes), 'node')}{_nodes(workload, full=full)}"
     parts = [f"{workload.placed} on {nodes}"]
     parts += [f"{waiting} without a node"] if waiting else []
-    lines = [filled(f"{name} has {counted(workload.pods, 'pod')}: {', '.join(parts)}", width)]
+    verdict = None if members is None else group_verdict(workload, members)
+    lines = [] if verdict is None else _verdict(name, verdict, width)
+    lines += [filled(f"{name} has {counted(workload.pods, 'pod')}: {', '.join(parts)}", width)]
     if not workload.groups:
-        return lines[0]
+        return "\n".join(lines)
     groups = workload.groups if full else workload.groups[:MOST_GROUPS]
     rows = [
-        (group.pods, why(group), with_distance(group.since, now), ", ".join(group.examples))
+        (group.pods, group.why, with_distance(group.since, now), ", ".join(group.examples))
         for group in groups
     ]
     lines += ["", table(("pods", "why", "oldest since", "such as"), rows, width=width)]
@@ -36,8 +42,15 @@ def workload_text(workload: Workload, stream: str, now: int, width: int, *, full
         lines.append(f"… and {counted(left, 'more reason')} (--full lists all)")
     helps = dict.fromkeys(f"{group.plugin}: {group.helps}" for group in groups if group.helps)
     lines += ["", *(filled(f"What would help against {help_text}.", width) for help_text in helps)]
-    example = workload.groups[0].examples[0]
+    example = (verdict and verdict.example) or workload.groups[0].examples[0]
     return "\n".join([*lines, f"One of them: eventsched explain {example} --stream {stream}"])
+
+
+def _verdict(name: str, verdict: GroupVerdict, width: int) -> list[str]:
+    lines = [filled(f"{name}: {verdict.reason}.", width)]
+    if verdict.next_step:
+        lines.append(filled(f"Next step: {verdict.next_step}.", width))
+    return [*lines, ""]
 
 
 def _nodes(workload: Workload, *, full: bool) -> str:
@@ -47,29 +60,22 @@ def _nodes(workload: Workload, *, full: bool) -> str:
     return f" ({', '.join(listed)}{more})" if listed else ""
 
 
-def why(group: WaitingGroup) -> str:
-    """Why a group waits, in the words of a pod's own explanation."""
-    deleting = f"; {group.deleting} being deleted" if group.deleting else ""
-    return f"{_reason(group)}{deleting}"
-
-
-def _reason(group: WaitingGroup) -> str:
-    if group.state == "unqueued":
-        left = "is out of the queue and is no longer scheduled"
-        return left if group.is_tried else "belongs to another scheduler"
-    if group.state != "queued":
-        return _PHRASES.get(group.state, group.state)
-    if not group.is_tried:
-        return "has not been tried yet"
-    if not group.reason:
-        return "gave up its node"
-    if group.code:
-        return f"{group.plugin or 'PreFilter'} refuses nodes: {group.reason}"
-    return f"{group.plugin}: {group.reason}" if group.plugin else group.reason
-
-
-def workload_json(workload: Workload, stream: str) -> dict[str, Any]:
+def workload_json(
+    workload: Workload, stream: str, members: GroupMembers | None = None
+) -> dict[str, Any]:
     """The same as an object; docs/sql.md has its fields."""
+    document = _counts(workload, stream)
+    if members is not None:
+        verdict = group_verdict(workload, members)
+        document |= {
+            "minimum": members.minimum,
+            "why": verdict.reason,
+            "next_step": verdict.next_step or None,
+        }
+    return document
+
+
+def _counts(workload: Workload, stream: str) -> dict[str, Any]:
     return {
         "stream": stream,
         "kind": workload.kind,

@@ -6,13 +6,18 @@ import pytest
 
 from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.domain.errors import InputError
+from eventsched.history.explain.workloads.pod_group import (
+    GroupMembers,
+    GroupVerdict,
+    group_verdict,
+)
 from eventsched.history.explain.workloads.workload import (
     WaitingGroup,
     Workload,
     deployment_of,
     parse_target,
 )
-from tests.builders import SECOND
+from tests.builders import SECOND, make_pod
 
 BEGIN = 1_800_000_000 * SECOND
 
@@ -126,6 +131,8 @@ def test_the_object() -> None:
         ("statefulset/db", None, "StatefulSet", "sts/db"),
         ("ds/agent", None, "DaemonSet", "ds/agent"),
         ("job.batch/night", None, "Job", "job/night"),
+        ("shop/gang/train", None, "PodGroup", "shop/group/train"),
+        ("podgroup.scheduling.x-k8s.io/train", None, "PodGroup", "group/train"),
     ],
 )
 def test_what_an_argument_names(
@@ -166,3 +173,45 @@ def test_an_argument_that_means_nothing(word: str, namespace: str | None, words:
 )
 def test_the_deployment_of_a_replica_set(replica_set: str, label: str, deployment: str) -> None:
     assert deployment_of(replica_set, label) == deployment
+
+
+def verdict(minimum: int, *groups: WaitingGroup, **nodes: int) -> GroupVerdict:
+    members = GroupMembers("shop", "train", minimum, {"a": make_pod("web-1", namespace="shop")})
+    return group_verdict(Workload("PodGroup", "shop", "train", (), nodes, groups), members)
+
+
+WAITS = {"plugin": "Coscheduling", "reason": "pod group shop/train waits for shop/web-1"}
+
+
+@pytest.mark.parametrize(
+    ("found", "reason", "step"),
+    [
+        (verdict(4, n1=3), "it has 3 of the 4 pods that it needs", "create the missing pod"),
+        (verdict(9, n1=3), "it has 3 of the 9 pods that it needs", "create the missing 6 pods"),
+        (
+            verdict(5, group(2), group(3, **WAITS)),
+            "2 of its pods (web-1, …) hold it: NodeResourcesFit refuses nodes: Insufficient cpu, "
+            "Insufficient memory; 0 of the 5 that it needs have a node",
+            "add a node with 1 cpu and 2048Mi memory free, delete pods on a node, or lower its "
+            "requests; so for each of these 2 pods",
+        ),
+        (
+            verdict(5, group(3, state="waiting"), group(1), n1=1),
+            "its pod web-1 holds it: NodeResourcesFit refuses nodes: Insufficient cpu, "
+            "Insufficient memory; 4 of the 5 that it needs have a node, 3 of them only reserved",
+            "add a node",
+        ),
+        (
+            verdict(5, group(5, is_tried=False, plugin="", code="", reason="")),
+            "5 of its pods (web-1, …): has not been tried yet", "",
+        ),
+        (
+            verdict(1, group(1), n1=1),
+            "it has the 1 on nodes that it needs, but its pod web-1 holds it: ", "add a node",
+        ),
+    ],
+)  # fmt: skip
+def test_what_holds_a_group(found: GroupVerdict, reason: str, step: str) -> None:
+    assert found.reason.startswith(reason)
+    assert found.next_step.startswith(step)
+    assert bool(found.next_step) == bool(step)

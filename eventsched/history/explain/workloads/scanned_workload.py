@@ -17,6 +17,7 @@ from eventsched.eventlog.port import StoredLog
 from eventsched.history.explain.explanation import NodeRefusals, refusals_of
 from eventsched.history.explain.headline import BOUND, Headline, dominant, take
 from eventsched.history.explain.record_text import pod_of
+from eventsched.history.explain.workloads.pod_group import GroupMembers
 from eventsched.history.explain.workloads.workload import (
     DEPLOYMENT,
     EXAMPLES,
@@ -80,9 +81,12 @@ class _FollowedPod:
         return standing.since
 
 
-def scanned_workload(log: StoredLog, stream: str, target: ExplainTarget) -> Workload:
-    """The workload that ``target`` names, at the end of the log. Raises NoPodError if it has no
-    pods, and InputError if several namespaces have a workload of that name."""
+def scanned_workload(
+    log: StoredLog, stream: str, target: ExplainTarget, members: GroupMembers | None = None
+) -> Workload:
+    """The workload that ``target`` names, at the end of the log; it is a pod group if there are
+    ``members``. Raises NoPodError if it has no pods, and InputError if several namespaces have a
+    workload of that name."""
     pods: dict[str, _FollowedPod] = {}
     owners: dict[str, OwnerName] = {}
     verdicts: dict[int, Verdict] = {}
@@ -93,15 +97,21 @@ def scanned_workload(log: StoredLog, stream: str, target: ExplainTarget) -> Work
         uid = pod_of(record)
         if uid is None:
             continue
-        if isinstance(record, records.PodAdded) and (owner := _owner(record.pod)) is not None:
-            owners[uid] = owner
-            if _may_belong(owner, target):
+        if isinstance(record, records.PodAdded):
+            owner = _owner(record.pod)
+            if owner is not None:
+                owners[uid] = owner
+            if members is not None and uid in members.pods:
+                pods[uid] = _FollowedPod(record.pod, ("", "", ""))
+            elif owner is not None and _may_belong(owner, target):
                 pods[uid] = _FollowedPod(record.pod, owner)
         if uid in pods:
             pods[uid].follow(stored.at, record)
         if isinstance(record, records.PodDeleted):
             pods.pop(uid, None)
             owners.pop(uid, None)
+    if members is not None:
+        return _workload(target, members.namespace, [], pods.values(), verdicts)
     found = _owners(pods.values(), target)
     namespace, names = require_one(found, target, stream, lambda: set(owners.values()))
     own = [pod for pod in pods.values() if pod.owner[0] == namespace and pod.owner[2] in names]

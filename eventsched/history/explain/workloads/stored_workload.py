@@ -3,13 +3,17 @@
 The log is not read, except for the record that added the first pod of a ReplicaSet whose name fits.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import text
 
+from eventsched.domain.records import PodUnreserved
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.history.explain.evidence import uid_key
 from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.history.explain.workloads.pod_group import GroupMembers
 from eventsched.history.explain.workloads.workload import (
     DEPLOYMENT,
     EXAMPLES,
@@ -38,7 +42,8 @@ WHERE stream = :stream AND owner_kind = ANY(:kinds)
 """
 
 _ITS_PODS = """
-stream = :stream AND namespace = :namespace AND owner_kind = :kind AND owner_name = ANY(:owners)
+stream = :stream AND namespace = :namespace AND (
+    owner_kind = :kind AND owner_name = ANY(:owners) OR pod_uid = ANY(CAST(:uids AS uuid[])))
 """
 
 _PLACED = f"""
@@ -79,25 +84,56 @@ GROUP BY 1, 2, 3, 4, 5 ORDER BY pods DESC, since, reason
 """
 
 
-def stored_workload(reader: Reader, target: ExplainTarget) -> Workload:
-    """The workload that ``target`` names. Raises NoPodError if it has no pods, and InputError if
-    several namespaces have a workload of that name."""
+_LAST_END = """
+SELECT max(seq) AS seq FROM eventsched_log.reservation
+WHERE stream = (SELECT id FROM eventsched_log.stream WHERE name = :stream)
+  AND pod = CAST(:uid AS uuid)
+"""
+
+
+def stored_workload(
+    reader: Reader, target: ExplainTarget, members: GroupMembers | None = None
+) -> Workload:
+    """The workload that ``target`` names, which is a pod group if there are ``members``. Raises
+    NoPodError if it has no pods, and InputError if several namespaces have a workload of that
+    name."""
 
     def known() -> list[OwnerName]:
         rows = reader.rows(_ALL, stream=reader.stream, kinds=list(WORKLOADS))
         return [(row["namespace"], row["owner_kind"], row["owner_name"]) for row in rows]
 
-    namespace, owners = require_one(_owners(reader, target), target, reader.stream, known)
+    owners: list[str] = []
+    if members is None:
+        namespace, owners = require_one(_owners(reader, target), target, reader.stream, known)
+    else:
+        namespace = members.namespace
     values: dict[str, Any] = {
         "stream": reader.stream, "namespace": namespace, "owners": owners,
         "kind": owner_kind(target.kind),
+        "uids": [] if members is None else list(map(uid_key, members.pods)),
     }  # fmt: skip
     with reader.connection() as connection:
         nodes = {row.node: row.pods for row in connection.execute(text(_PLACED), values)}
         groups = tuple(
             _group(namespace, row._mapping) for row in connection.execute(text(_WAITING), values)
         )
+    if members is not None:
+        groups = tuple(_with_rejection(reader, group, members) for group in groups)
     return Workload(target.kind, namespace, target.name, tuple(owners), nodes, groups)
+
+
+def _with_rejection(reader: Reader, group: WaitingGroup, members: GroupMembers) -> WaitingGroup:
+    """The group with what took its oldest pod's reservation, which ``pods_now`` does not have: most
+    often the same for all members, since they are rejected together."""
+    if group.state != "queued" or not group.is_tried or group.reason:
+        return group
+    [uid] = [uid for uid, pod in members.pods.items() if pod.full_name == group.examples[0]]
+    [row] = reader.rows(_LAST_END, stream=reader.stream, uid=uid_key(uid))
+    ended = StoredEvidence(reader).records_at([row["seq"]]) if row["seq"] is not None else {}
+    for stored in ended.values():
+        if isinstance(record := stored.record, PodUnreserved):
+            return replace(group, plugin=record.plugin, reason=record.message)
+    return group
 
 
 def _group(namespace: str, row: Any) -> WaitingGroup:

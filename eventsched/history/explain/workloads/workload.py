@@ -17,7 +17,7 @@ from eventsched.history.explain.explanation import NoPodError, suggestion
 from eventsched.history.explain.remedies import remedy
 
 DEPLOYMENT, REPLICA_SET = "Deployment", "ReplicaSet"
-POD = "Pod"
+POD, POD_GROUP = "Pod", "PodGroup"
 _HASH_LABEL = "pod-template-hash"
 _HASH = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{1,10}")
 """The characters of a hash: SafeEncodeString in apimachinery/pkg/util/rand/rand.go."""
@@ -28,11 +28,13 @@ _SHORT = {
     "StatefulSet": "sts",
     "DaemonSet": "ds",
 }
+_OF_GROUPS = ("group", "podgroup", "pg", "gang")
 _NAMES = {
     **{short: kind for kind, short in _SHORT.items()},
     **{kind.lower(): kind for kind in (*_SHORT, POD)},
     **{f"{kind.lower()}s": kind for kind in (*_SHORT, POD)},
     "po": POD,
+    **dict.fromkeys(_OF_GROUPS, POD_GROUP),
 }
 OwnerName = tuple[str, str, str]
 """Namespace, kind and name of a controller."""
@@ -41,6 +43,11 @@ EXAMPLES = 3
 WORKLOADS = tuple(_SHORT)
 """The kinds of workloads."""
 _OF_CRON = ("cj", "cronjob", "cronjobs")
+_PHRASES = {
+    "gated": "gated",
+    "waiting": "has reserved a node and waits at Permit or PreBind",
+    "binding": "is being bound",
+}
 
 
 class ExplainTarget(NamedTuple):
@@ -55,7 +62,7 @@ class ExplainTarget(NamedTuple):
     @property
     def full_name(self) -> str:
         """``NAMESPACE/deploy/NAME``; for a pod ``NAMESPACE/NAME``."""
-        short = () if self.kind == POD else (_SHORT[self.kind],)
+        short = () if self.kind == POD else (_SHORT.get(self.kind, _OF_GROUPS[0]),)
         return "/".join((*((self.namespace,) if self.namespace else ()), *short, self.name))
 
 
@@ -81,6 +88,31 @@ class WaitingGroup:
     def helps(self) -> str:
         """What would help; "" if that is not known."""
         return remedy(self.plugin, self.reason.split(", ")) if self.state == "queued" else ""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether an attempt has failed, and why is known."""
+        return self.state == "queued" and self.is_tried and self.reason != ""
+
+    @property
+    def why(self) -> str:
+        """Why these pods wait, in the words of a pod's own explanation."""
+        deleting = f"; {self.deleting} being deleted" if self.deleting else ""
+        return f"{self._why()}{deleting}"
+
+    def _why(self) -> str:
+        if self.state == "unqueued":
+            left = "is out of the queue and is no longer scheduled"
+            return left if self.is_tried else "belongs to another scheduler"
+        if self.state != "queued":
+            return _PHRASES.get(self.state, self.state)
+        if not self.is_tried:
+            return "has not been tried yet"
+        if not self.reason:
+            return "gave up its node"
+        if self.code:
+            return f"{self.plugin or 'PreFilter'} refuses nodes: {self.reason}"
+        return f"{self.plugin}: {self.reason}" if self.plugin else self.reason
 
 
 @dataclass(frozen=True)
@@ -123,7 +155,8 @@ def parse_target(word: str, namespace: str | None) -> ExplainTarget:
 
 def _bare(kind: str) -> str:
     """The kind without the API group that ``kubectl get -o name`` prints (``deployment.apps``)."""
-    return kind.lower().removesuffix(".apps").removesuffix(".batch")
+    bare = kind.lower().removesuffix(".apps").removesuffix(".batch")
+    return bare.removesuffix(".scheduling.x-k8s.io")
 
 
 def _kind(word: str, short: str) -> str:
@@ -134,7 +167,7 @@ def _kind(word: str, short: str) -> str:
             "name one of its jobs: job/NAME",
         )
     if (kind := _NAMES.get(_bare(short))) is None:
-        known = ", ".join((*_SHORT.values(), "pod"))
+        known = ", ".join((*_SHORT.values(), _OF_GROUPS[0], "pod"))
         raise InputError("POD", f"{word}: {short} is not a kind of workload", f"there are {known}")
     return kind
 

@@ -1,0 +1,163 @@
+"""``eventsched explain GROUP``: a pod group's members, what holds them, and the next step."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
+from eventsched.api.gates.gate import OpenGate
+from eventsched.cli.main import main
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
+from tests.api.asking import Client
+from tests.databases import ROOT, Server, migrate
+from tests.postgres.archives import archived
+
+EXAMPLE = ROOT / "examples" / "Coscheduling"
+LONELY = """
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: lonely
+  labels: {scheduling.x-k8s.io/pod-group: lonely}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: lonely
+  namespace: other
+  labels:
+    scheduling.x-k8s.io/pod-group: train
+    pod-group.scheduling.sigs.k8s.io/min-available: "1"
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: odd
+  labels:
+    scheduling.x-k8s.io/pod-group: odd
+    pod-group.scheduling.sigs.k8s.io/min-available: "many"
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: closed
+  labels:
+    scheduling.x-k8s.io/pod-group: closed
+    pod-group.scheduling.sigs.k8s.io/min-available: "1"
+spec: {schedulingGates: [{name: wait}]}
+"""
+
+
+@pytest.fixture(scope="module")
+def address(one_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pods = tmp_path_factory.mktemp("pods") / "pods.yaml"
+    pods.write_text((EXAMPLE / "pods.yaml").read_text() + LONELY)
+    with one_server.fresh(migrate) as url:
+        words = ["--config", EXAMPLE / "config.yaml", "--nodes", EXAMPLE / "nodes.yaml"]
+        main(["simulate", *map(str, words), "--pods", str(pods), "--database", url])
+        yield url
+
+
+@pytest.fixture
+def explained(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: str) -> Any:
+        capsys.readouterr()
+        assert main(["explain", *words, "--database", address, "-o", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("word", "why", "step", "minimum", "pods", "placed"),
+    [
+        ("group/big", "its pod big-4 holds it: NodeResourcesFit refuses nodes: Insufficient cpu; "
+         "0 of the 5 that it needs have a node",
+         "add a node with 2 cpu free, delete pods on a node, or lower its requests", 5, 5, 0),
+        ("short", "it has 2 of the 3 pods that it needs", "create the missing pod", 3, 2, 0),
+        ("default/train", "it is complete: it needs 3 on nodes, and has them", None, 3, 3, 3),
+        ("pg/lonely", "none of its pods says how many it needs",
+         "give its pods the label pod-group.scheduling.sigs.k8s.io/min-available", 0, 1, 0),
+        ("gang/odd", "pod group default/odd: pod-group.scheduling.sigs.k8s.io/min-available is "
+         "'many', a whole number above 0 is needed",
+         "correct pod-group.scheduling.sigs.k8s.io/min-available and the timeout of its pods",
+         0, 1, 0),
+        ("group/closed", "its pod closed holds it: gated; 0 of the 1 that it needs have a node",
+         "remove the scheduling gates of these pods", 1, 1, 0),
+    ],
+)  # fmt: skip
+def test_a_group(
+    explained: Any, word: str, why: str, step: str | None, minimum: int, pods: int, placed: int
+) -> None:
+    found = explained(word)
+    assert found["kind"] == "PodGroup"
+    assert (found["why"], found["next_step"]) == (why, step)
+    assert (found["minimum"], found["pods"], found["placed"]) == (minimum, pods, placed)
+    assert sum(group["pods"] for group in found["groups"]) == pods - placed
+
+
+def test_a_pod_with_the_name_comes_first(explained: Any) -> None:
+    assert explained("default/lonely")["uid"]
+
+
+def test_the_text(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "big", "--database", address]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("PodGroup default/big: its pod big-4 holds it: ")
+    assert lines[1].startswith("Next step: add a node with 2 cpu free")
+    assert lines[3] == "PodGroup default/big has 5 pods: 0 on 0 nodes, 5 without a node"
+    assert lines[-1] == "One of them: eventsched explain default/big-4 --stream simulation"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["group/bgi"], "there is no pod of PodGroup group/bgi in stream simulation"),
+        (["group/train"], "in 2 namespaces; name one: default/group/train, other/group/train"),
+        (["nothing"], "there is no pod nothing in stream simulation"),
+        (["group/big", "--node", "a"], "--node: is about one pod, and group/big is a workload"),
+    ],
+)
+def test_bad_input(
+    address: str, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["explain", *words, "--database", address]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_log_outside_a_database_answers_the_same(
+    address: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = str(tmp_path / "log.jsonl.gz")
+    archived(address, "simulation", tmp_path / "archive")
+    assert main(["log", "export", file, "--database", address]) == 0
+
+    def asked(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["explain", *words])
+        return (code, *capsys.readouterr())
+
+    for words in (["big"], ["default/group/train", "-o", "json"], ["group/none"], ["none"]):
+        stored = asked(*words, "--database", address)
+        for place in (["--file", file], ["--from-archive", str(tmp_path / "archive")]):
+            code, out, err = asked(*words, *place)
+            assert (code, out) == stored[:2]
+            assert err == re.sub("; the log last moved [^;]*", "", stored[2])
+
+
+def test_the_api_answers_the_same(address: str, explained: Any) -> None:
+    with closing(DatabaseStreams(address)) as streams:
+        desk = Desk(streams, FoldedStates())
+        client = Client(application(desk, OpenGate(local_only=True)))
+        found = client.get("/workloads/default/group/big/explain")
+        assert found == explained("group/big")
