@@ -24,6 +24,7 @@ from eventsched.questions.explanations import (
 from eventsched.questions.now import STATES
 from eventsched.questions.overviews.group_keys import BY
 from eventsched.questions.overviews.grouped_pods import GroupedPods
+from eventsched.questions.overviews.recent_activity import RecentActivity
 from eventsched.questions.past.positions import LogPosition
 from eventsched.questions.states import PARTS, QUEUES, StateQuestion, state_answer
 from eventsched.questions.trials import MOST_PODS, trial_answer
@@ -179,6 +180,10 @@ OPERATIONS = (
         "/now", "What happens now, or happened: queues, reasons, rates, nodes",
         (p.STREAM, _NODES, p.AT), answers.Now, past.now_answer, refresh=past.fill_nodes,
         slow_with="at",
+    ),
+    Operation(
+        "/activity", "Decisions and waiting times over the last hour, in steps", (p.STREAM, p.AT),
+        RecentActivity, past.activity_answer,
     ),
     Operation(
         "/decisions", "Decisions by position, newest first",

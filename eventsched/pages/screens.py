@@ -41,7 +41,9 @@ class Screen:
 
 
 SCREENS = (
-    Screen("now", "Now", "/", now_question.question, has_past=True),
+    Screen(
+        "now", "Now", "/", now_question.question, further=now_question.further, has_past=True
+    ),
     Screen(
         "pods", "Pods", "/pods", pods_question.question, further=pods_question.further,
         has_past=True,

@@ -49,7 +49,7 @@ def answers(client: Client) -> dict[str, Any]:
     pod = f"/pods/{decision['namespace']}/{decision['pod']}"
     asked = {
         "/now": "/now?nodes=false",  # how full they are is found out in the background
-        "/decisions": "", "/decisions/{position}": f"/decisions/{place}",
+        "/activity": "", "/decisions": "", "/decisions/{position}": f"/decisions/{place}",
         "/decisions/{position}/verdicts": f"/decisions/{place}/verdicts",
         "/decisions/{position}/columns": f"/decisions/{place}/columns",
         "/decisions/{position}/changes/{other}": f"/decisions/{place}/changes/{previous}",

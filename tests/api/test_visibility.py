@@ -158,6 +158,13 @@ def ask_now(world: World) -> None:
     assert now["decisions_per_second"] == len(world.own) / 60
 
 
+def ask_activity(world: World) -> None:
+    steps = world.seen("/activity")["steps"]
+    assert sum(each["decisions"] for each in steps) == len(world.own)
+    placed = [each for each in world.own if each["outcome"] in ("scheduled", "waiting")]
+    assert sum(each["placed"] for each in steps) == len(placed)
+
+
 def ask_decisions(world: World) -> None:
     for words in FILTERS:
         page = world.seen(f"/decisions?{words}")
@@ -335,6 +342,7 @@ QUESTIONS = {
     "/streams": ask_streams,
     "/position": ask_position,
     "/now": ask_now,
+    "/activity": ask_activity,
     "/decisions": ask_decisions,
     "/decisions/{position}": ask_decision,
     "/decisions/{position}/verdicts": ask_verdicts,

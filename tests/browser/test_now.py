@@ -1,10 +1,10 @@
 """The page Now."""
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW, Watched
-from tests.postgres.histories import ODD
+from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.postgres.histories import ODD, TIGHT
 
 pytestmark = pytest.mark.process
 
@@ -20,6 +20,46 @@ def test_what_waits_and_why(watched: Watched, url: str) -> None:
             expect(row.first).to_contain_text(str(state["pods"]))
         page.get_by_text("The same answer elsewhere").click()
         expect(page.get_by_text(f"GET /api/v1/now?stream={ODD}")).to_be_visible()
+
+
+def counts_of(page: Page) -> Locator:
+    return page.locator('[data-part="activity"] tbody td:nth-child(2)')
+
+
+@pytest.mark.parametrize(
+    ("size", "dark"), [(WIDE, False), (NARROW, True)], ids=["wide, light", "narrow, dark"]
+)
+def test_charts(watched: Watched, url: str, size: tuple[int, int], dark: bool) -> None:
+    """Drawn from the table, which is what a screen reader has; in other colours drawn again."""
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=700")
+        charts = page.locator(".charts .uplot canvas")
+        expect(charts).to_have_count(2)
+        ink = (
+            "() => [...document.querySelectorAll('.charts canvas')].map((each) => each"
+            ".getContext('2d').getImageData(0, 0, each.width, each.height).data"
+            ".reduce((all, part, place) => (place % 4 === 3 ? all : (all * 31 + part) % 1e9), 7))"
+        )
+        before = page.evaluate(ink)
+        page.locator("#theme-button").click()
+        page.locator("#theme-button").click()  # light, then dark
+        if dark:
+            page.locator("#theme-button").click()
+            page.locator("#theme-button").click()  # the system's, then light
+        expect(charts).to_have_count(2)
+        assert all(old != new for old, new in zip(before, page.evaluate(ink), strict=True))
+        page.get_by_text("Decisions and waiting times as a table").click()
+        answer = page.request.get(f"{url}/api/v1/activity?stream={TIGHT}&at=700").json()
+        expect(counts_of(page)).to_have_text(
+            [str(each["decisions"]) for each in answer["steps"][::-1]]
+        )
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+    with watched.page(script=False) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=700")
+        expect(page.locator(".charts")).to_be_hidden()
+        page.get_by_text("Decisions and waiting times as a table").click()
+        expect(counts_of(page).first).to_be_visible()
 
 
 def test_nodes_by_keyboard(watched: Watched, url: str) -> None:

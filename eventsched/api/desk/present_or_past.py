@@ -10,6 +10,7 @@ from eventsched.questions.decisions import decision_detail
 from eventsched.questions.explanations import pod_explanation
 from eventsched.questions.now import now_of
 from eventsched.questions.overviews.grouped_pods import past_pod_groups, pod_groups
+from eventsched.questions.overviews.recent_activity import RecentActivity, recent_activity
 from eventsched.questions.past.now_at import now_at
 from eventsched.questions.past.past_rows import past_pods_page
 from eventsched.questions.past.positions import LogPosition, log_position, position_of
@@ -34,6 +35,12 @@ def now_answer(asked: Asked) -> Any:
         return now_at(stream, asked.sees, past, with_nodes=asked.values["nodes"])
     nodes = states.filled(stream) if asked.values["nodes"] else None
     return now_of(stream, asked.sees, nodes)
+
+
+def activity_answer(asked: Asked) -> RecentActivity:
+    """Decisions and waiting times in the hour before."""
+    stream = asked.stream()
+    return recent_activity(stream, asked.sees, end_of(asked, stream))
 
 
 def fill_nodes(asked: Asked) -> Any:

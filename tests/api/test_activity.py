@@ -1,0 +1,72 @@
+"""Decisions and waiting times over the last hour: counted from the views."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from eventsched.questions.overviews import recent_activity
+from tests.api.asking import Client
+from tests.api.test_pods import rows_of
+from tests.postgres.histories import ODD, TIGHT
+
+
+def _decisions(logs: str, stream: str, before: int) -> list[dict[str, Any]]:
+    """Decisions before a position, the oldest first, with how long the placed ones had waited."""
+    return rows_of(
+        logs, "SELECT d.seq, d.at, d.outcome, CASE WHEN d.outcome IN ('scheduled', 'waiting') THEN "
+        "d.at - (SELECT min(m.at) FROM eventsched.queue_moves m "
+        "WHERE m.stream = d.stream AND m.pod_uid = d.pod_uid) END AS waited "
+        "FROM eventsched.decisions d WHERE d.stream = %s AND d.seq < %s ORDER BY d.seq",
+        stream, before,
+    )  # fmt: skip
+
+
+def _times(answer: dict[str, Any]) -> tuple[datetime, datetime, timedelta]:
+    begin, end = (datetime.fromisoformat(answer[name]) for name in ("begin", "end"))
+    return begin, end, timedelta(seconds=answer["step_seconds"])
+
+
+@pytest.mark.parametrize(("stream", "at"), [(TIGHT, None), (TIGHT, 700), (ODD, 60)])
+def test_every_decision_is_in_its_step(
+    client: Client, logs: str, stream: str, at: int | None
+) -> None:
+    answer = client.get(f"/activity?stream={stream}" + (f"&at={at}" if at else ""))
+    begin, end, length = _times(answer)
+    assert len(answer["steps"]) == 60
+    assert timedelta() <= begin + 60 * length - end < timedelta(seconds=1)
+    found = _decisions(logs, stream, at or 2**40)
+    assert not answer["is_cut"]
+    assert sum(each["decisions"] for each in answer["steps"]) == len(found) > 0
+    for step in answer["steps"]:
+        until = datetime.fromisoformat(step["until"])
+        within = [each for each in found if until - length < each["at"] <= until]
+        failed = [each for each in within if each["outcome"] in ("unschedulable", "error")]
+        waited = sorted(each["waited"] for each in within if each["waited"] is not None)
+        assert (step["decisions"], step["failed"]) == (len(within), len(failed))
+        assert step["per_second"] == pytest.approx(len(within) / length.total_seconds())
+        assert step["placed"] == len(waited)
+        if waited:  # the first value that is not less than the part
+            middle = waited[(len(waited) + 1) // 2 - 1].total_seconds()
+            assert step["p50_seconds"] == pytest.approx(middle)
+            assert waited[0].total_seconds() <= step["p99_seconds"]
+            assert step["p99_seconds"] <= waited[-1].total_seconds()
+        else:
+            assert (step["p50_seconds"], step["p99_seconds"]) == (None, None)
+
+
+def test_of_too_many_the_newest(client: Client, logs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time shown is what they took."""
+    monkeypatch.setattr(recent_activity, "LOOKED_AT", 20)
+    answer = client.get(f"/activity?stream={TIGHT}&at=700")
+    newest = _decisions(logs, TIGHT, 700)[-20:]
+    begin, _, length = _times(answer)
+    assert answer["is_cut"]
+    assert newest[0]["at"] - length <= begin < newest[0]["at"]
+    assert sum(each["decisions"] for each in answer["steps"]) == 20
+
+
+def test_a_stream_without_decisions(client: Client) -> None:
+    steps = client.get(f"/activity?stream={ODD}&at=1")["steps"]
+    assert {each["decisions"] for each in steps} == {0}
+    assert "position" in client.problem(f"/activity?stream={ODD}&at=99999", 400)
