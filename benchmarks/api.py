@@ -55,6 +55,8 @@ class Question(NamedTuple):
 QUESTIONS = (
     Question(_BASE),
     Question("/now"),
+    Question("/position"),
+    Question("/position?at={position}", "/position"),
     Question("/decisions"),
     Question("/decisions?before={position}&outcome=unschedulable", "/decisions"),
     Question("/decisions?pod={name}&namespace={namespace}", "/decisions"),

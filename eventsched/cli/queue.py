@@ -24,6 +24,7 @@ from eventsched.cli.replay import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import uid_key
@@ -214,10 +215,10 @@ def _missed(opened: OpenLog, flush: FlushedPod, plugins: list[Path]) -> MissedWa
         folded.append(state_at(log, opened.reader, position, log.head.next))
         return folded[-1].state
 
-    def make_engine(body: bytes, position: int) -> Engine:
+    def make_engine(copy: StateSnapshot, position: int) -> Engine:
         assembly = assembly_in_force(folded[-1], log.stream, plugins)
         engine = assembly.engine(with_detail=False)
-        engine.restore(body, position)
+        engine.restore(copy, position)
         return engine
 
     return missed_wake_up(log, flush, state_before, make_engine)

@@ -13,6 +13,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.explanation import Explanation
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import state_at
 from eventsched.scheduling.engine import Engine
@@ -53,7 +54,7 @@ def why_not(
         problem = f"stream {log.stream} has no configuration to decide with again"
         raise InputError("--why-not", problem, "leave it out")
     assembly = assembled(folded.opening, log.stream, plugins)
-    body = snapshot.encode(folded.state)
+    copy = snapshot.copied(folded.state)
     pod = folded.state.pods[attempt.decided.uid].pod
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
@@ -61,7 +62,8 @@ def why_not(
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
         engine = replace(assembly, profiles=profiles).engine(with_detail=False)
-        engine.restore(body, folded.position)
+        with gc_tuning.paused():
+            engine.restore(copy, folded.position)
         return engine
 
     hypothesis = Hypothesis(make_engine, pod, node)

@@ -171,7 +171,7 @@ def _copied(folded: FoldedState) -> FoldedState:
     them in another one."""
     state = SchedulerState()
     with gc_tuning.paused():
-        snapshot.restore(state, snapshot.encode(folded.state))
+        snapshot.restore(state, snapshot.copied(folded.state))
         for uid in folded.state.pods:
             state.pods[uid] = state.pods.pop(uid)
     return folded._replace(state=state)

@@ -129,7 +129,7 @@ def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCl
         nodes_of(state),
         list(state.registry.everything()),  # type: ignore[arg-type]
         leaving=leaving,
-        state=snapshot.encode(state),
+        state=snapshot.copied(state),
         position=state.position,
         now=state.now,
         known=frozenset(state.pods),

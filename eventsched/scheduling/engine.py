@@ -15,6 +15,7 @@ from eventsched.domain.records import MoveCause, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge
@@ -179,9 +180,9 @@ class Engine:
         """The state as bytes, for ``restore``."""
         return snapshot.encode(self.state)
 
-    def restore(self, body: bytes, position: int) -> None:
-        """Loads the state after the records before a position. Only for a new engine. Raises
-        msgspec.ValidationError or DecodeError."""
+    def restore(self, body: bytes | StateSnapshot, position: int) -> None:
+        """Loads the state after the records before a position: the bytes of a snapshot, or a copy
+        of a state. Only for a new engine. Raises msgspec.ValidationError or DecodeError."""
         snapshot.restore(self.state, body)
         self._step.restored(position)
 

@@ -88,7 +88,7 @@ def test_pods_go_where_they_were_said_to_go(
     before = simulated(nodes, (0, old))
     now = before.engine.state.now + LATER
     cluster = TrialCluster(
-        ASSEMBLY, nodes, state=snapshot.encode(before.engine.state),
+        ASSEMBLY, nodes, state=snapshot.copied(before.engine.state),
         position=before.engine.position, now=now,
     )  # fmt: skip
     digest = before.engine.state.digest()

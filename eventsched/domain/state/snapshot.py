@@ -201,17 +201,19 @@ def encode(state: "SchedulerState") -> bytes:
     return _encoder.encode(copied(state))
 
 
-def restore(state: "SchedulerState", body: bytes) -> None:
-    """Fills an empty state. Raises msgspec.ValidationError or DecodeError for bytes that are not a
-    snapshot, and NewerLogError for one of a newer version."""
-    snapshot = _decoder.decode(body)
+def restore(state: "SchedulerState", body: "bytes | StateSnapshot") -> None:
+    """Fills an empty state from bytes, or from the copy of a state, which any number of states may
+    be filled from. Raises msgspec.ValidationError or DecodeError for bytes that are not a snapshot,
+    and NewerLogError for one of a newer version."""
+    snapshot = body if isinstance(body, StateSnapshot) else _decoder.decode(body)
     require_known(snapshot.flags, f"the snapshot at position {snapshot.position}")
     _restore_nodes(state, snapshot)
     for registered in snapshot.registry:
         state.registry.put(registered)
     _restore_pods(state, snapshot)
     for node, report in snapshot.topologies.items():
-        restored = ZoneReport(report.current, report.uncovered, is_settled=report.is_settled)
+        uncovered = dict(report.uncovered)
+        restored = ZoneReport(report.current, uncovered, is_settled=report.is_settled)
         state.topologies.put_back(node, restored)
     _restore_memory(state, snapshot)
     state.now, state.seed, state.order = snapshot.now, snapshot.seed, snapshot.order
@@ -223,7 +225,7 @@ def restore(state: "SchedulerState", body: bytes) -> None:
     state.nodes.free_columns(is_on=Behaviour.FREES_COLUMNS in state.flags)
     if snapshot.consultation is not None:
         consultation = snapshot.consultation
-        state.consultation = Consultation(consultation.asked, consultation.answered)
+        state.consultation = Consultation(list(consultation.asked), list(consultation.answered))
     state.overruns.extend(snapshot.overruns)
     state.nodes.samples.advance(snapshot.now)
     for samples in snapshot.samples:
@@ -252,7 +254,9 @@ def _restore_pods(state: "SchedulerState", snapshot: StateSnapshot) -> None:
     for pod_state in sorted(state.pods.values(), key=lambda pod_state: pod_state.booking_order):
         state.put_back(pod_state)
     for uid, reservation in snapshot.reservations.items():
-        state.reservations[uid] = _filled(Reservation.__new__(Reservation), reservation)
+        restored = _filled(Reservation.__new__(Reservation), reservation)
+        restored.carry, restored.waits = dict(restored.carry), dict(restored.waits)
+        state.reservations[uid] = restored
     for uid, node in snapshot.preemptions.nominations.items():
         state.preemptions.nominate(state.pods[uid].pod, node, state.nodes.rows.get(node, -1))
     state.preemptions.evicting.update(snapshot.preemptions.evictions)
@@ -260,7 +264,7 @@ def _restore_pods(state: "SchedulerState", snapshot: StateSnapshot) -> None:
 
 def _restore_memory(state: "SchedulerState", snapshot: StateSnapshot) -> None:
     """The entries of plugins, and their use in a stream that follows it."""
-    state.memory.update(snapshot.memory)
+    state.memory.update((plugin, dict(values)) for plugin, values in snapshot.memory.items())
     for plugin, use in snapshot.memory_use.items():
         state.memory_use.put_back(plugin, use.users, use.unused)
     for plugin, memory in state.memory.items() if Behaviour.BOUNDS_MEMORY in snapshot.flags else ():

@@ -19,8 +19,8 @@ from eventsched.history.explain.record_text import describe_with_pod
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
 
-MakeEngine = Callable[[bytes, int], Engine]
-"""Makes an engine from an encoded state and its position."""
+MakeEngine = Callable[[snapshot.StateSnapshot, int], Engine]
+"""Makes an engine from the copy of a state and its position."""
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _DEFINITIONS = ("VerdictDefined", "ScoringDefined")
 
@@ -144,7 +144,7 @@ class _PastDecisions:
         self, log: StoredLog, first: int, state: SchedulerState, uid: str, make_engine: MakeEngine
     ) -> None:
         self._log, self._first, self._uid = log, first, uid
-        self._body = snapshot.encode(state)
+        self._copy = snapshot.copied(state)
         self._make_engine = make_engine
         self._known: dict[int, tuple[str, ...] | None] = {}
         self.pod_name = state.pods[uid].pod.full_name
@@ -162,11 +162,11 @@ class _PastDecisions:
 
     def _refusers(self, position: int) -> tuple[str, ...] | None:
         state = SchedulerState()
-        snapshot.restore(state, self._body)
+        snapshot.restore(state, self._copy)
         for stored in log_between(self._log, self._first, position):
             state.apply(stored.record, stored.at)
         self._names.update((uid, each.pod.full_name) for uid, each in state.pods.items())
-        engine = self._make_engine(snapshot.encode(state), position)
+        engine = self._make_engine(snapshot.copied(state), position)
         try:
             judgement = engine.judge(state.pods[self._uid].pod)
         except PluginError as problem:

@@ -1,7 +1,7 @@
 """Decides about a pod again, with some changes. The same code as the scheduler's judges the nodes.
 
 Engines with changes of the cluster or of weights are kept, because restoring one takes the time of
-a restart, while judging another form of the pod takes that of an attempt.
+many attempts. Pods that are removed one after the other are removed from one engine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.history.why_not import changes
-from eventsched.history.why_not.changes import AnyChange, OfPod
+from eventsched.history.why_not.changes import AnyChange, OfPod, PodRemoved
 from eventsched.scheduling.cycle.cycle_keys import (
     KEY_EXCLUDED,
     KEY_NOT_EVALUATED,
@@ -66,11 +66,18 @@ class Hypothesis:
             raise InputError("--why-not", f"{node} was not there at that attempt", remedy)
         self.row: int = row
         self.node: Node = found
+        self._landings: dict[tuple[AnyChange, ...], Landing] = {}
         self.decisions = 0
         """How often it was decided again."""
 
     def landing(self, made: Sequence[AnyChange]) -> Landing:
-        """What would happen with these changes."""
+        """What would happen with these changes. It is decided once for the same ones."""
+        changed = tuple(made)
+        if changed not in self._landings:
+            self._landings[changed] = self._decided(changed)
+        return self._landings[changed]
+
+    def _decided(self, made: Sequence[AnyChange]) -> Landing:
         try:
             judgement = self.judged(made)
         except PluginError as error:
@@ -109,13 +116,30 @@ class Hypothesis:
         elsewhere = tuple(each for each in made if not isinstance(each, OfPod))
         if (known := self._engines.get(elsewhere)) is not None:
             return known
+        engine = self._one_more_removed(elsewhere) or self._changed_engine(elsewhere)
+        if len(self._engines) >= _ENGINES:
+            del self._engines[next(reversed(self._engines))]  # not the one without changes
+        self._engines[elsewhere] = engine
+        return engine
+
+    def _changed_engine(self, elsewhere: tuple[AnyChange, ...]) -> Engine:
         engine = self._make_engine(changes.weights(elsewhere))
         if elsewhere:
             for stimulus in changes.stimuli(self.node, elsewhere):
                 engine.observe(stimulus, engine.state.now)
-        if len(self._engines) >= _ENGINES:
-            del self._engines[next(reversed(self._engines))]  # not the one without changes
-        self._engines[elsewhere] = engine
+        return engine
+
+    def _one_more_removed(self, elsewhere: tuple[AnyChange, ...]) -> Engine | None:
+        """The engine from which these pods were removed except the last one, now without that one,
+        too; it is not kept as it was. None if there is none, or if other things are changed: these
+        come after removals."""
+        before, last = elsewhere[:-1], elsewhere[-1:]
+        if not before or not all(isinstance(each, PodRemoved) for each in elsewhere):
+            return None
+        engine = self._engines.pop(before, None)
+        if engine is not None:
+            for stimulus in changes.stimuli(self.node, last):
+                engine.observe(stimulus, engine.state.now)
         return engine
 
 

@@ -25,6 +25,7 @@ from eventsched.domain.records import (
     SamplesTaken,
 )
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
 
@@ -38,7 +39,7 @@ _CHUNK = 64
 
 @dataclass(frozen=True)
 class TrialCluster:
-    """What pods are tried on: an engine's ``state`` (None: none, the run begins with the objects)
+    """What pods are tried on: the copy of a ``state`` (None: none, the run begins with the objects)
     at a ``position``, and what there is at the time ``now`` (µs). ``leaving`` are pods that are
     being deleted or evicted, ``known`` the uids of all pods. ``each_step`` is called at each step
     of a run; what it raises ends the run."""
@@ -50,7 +51,7 @@ class TrialCluster:
     waiting: Sequence[TracePod] = ()
     samples: Sequence[SamplesTaken] = ()
     leaving: Sequence[Pod] = ()
-    state: bytes | None = None
+    state: StateSnapshot | None = None
     position: int = 0
     now: int = 0
     seed: str = DEFAULT_SEED

@@ -26,6 +26,7 @@ from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.records import FORMAT, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import PodState
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.eventlog.port import EventLog, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.effects.batches import BatchBuilder
@@ -71,11 +72,11 @@ class Simulation:
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
         snapshot_every: int = 25_000,
         detail_levels: DetailLevels | None = None,
-        begins: tuple[bytes, int] | None = None,
+        begins: tuple[StateSnapshot, int] | None = None,
         watch: Callable[[list[LogEntry]], None] = lambda logged: None,
     ) -> None:
         """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
-        ``begins`` is a state of an engine, and its position, that a run without a log goes on from.
+        ``begins`` is the copy of a state, and its position, that a run without a log goes on from.
         ``watch`` is called with the records of each step.
         ``detail_levels`` says which vectors are stored, by default all. Without a log nothing is
         recorded; this is for measuring. ``store_snapshot`` is called

@@ -267,6 +267,24 @@ def test_every_position_of_a_run(seed: int) -> None:
         assert_alike(live, copy)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_states_filled_from_one_copy_share_nothing_that_changes(seed: int) -> None:
+    live, found = engine(), moments(seed)
+    copies = []
+    for number, (at, stimulus) in enumerate(found):
+        if number % 10 == 9:
+            copies.append((snapshot.copied(live.state), live.position, live.snapshot(), number))
+        step(live, at, stimulus)
+    for copy, position, before, number in copies:
+        for _ in range(2):
+            filled = engine()
+            filled.restore(copy, position)
+            assert filled.snapshot() == before
+            for at, stimulus in found[number:]:
+                step(filled, at, stimulus)
+            assert_alike(live, filled)
+
+
 def test_the_runs_have_everything() -> None:
     seen, held = set(), set()
     for seed in range(5):

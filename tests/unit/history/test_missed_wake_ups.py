@@ -9,6 +9,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodQueued, Stimulus, TimePassed
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.past_state.missed_wake_ups import (
     FlushedPod,
@@ -58,9 +59,9 @@ class KeptLog:
 
 
 def missed(log: KeptLog, plugin: Any) -> list[MissedWakeUp]:
-    def make_engine(body: bytes, position: int) -> Engine:
+    def make_engine(copy: StateSnapshot, position: int) -> Engine:
         engine = engine_of(plugin)
-        engine.restore(body, position)
+        engine.restore(copy, position)
         return engine
 
     flushes = list(scanned_flushes(log.read()))
