@@ -12,7 +12,7 @@ from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
 from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
-from eventsched.history.explain.remedies import next_step, remedy
+from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
@@ -96,7 +96,24 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
             spec = step.record.pod
     refused = dominant(explained.attempts[-1].refusals) if explained.attempts else None
     code = refused.code if refused is not None and refused.plugin == pod.plugin else ""
-    return next_step(pod.plugin, pod.reason.split("; "), explained.pod.full_name, spec, code)
+    name, reasons = explained.pod.full_name, pod.reason.split("; ")
+    return next_step(pod.plugin, reasons, name, spec, code, _circumstances(explained))
+
+
+def _circumstances(explained: Explanation) -> Circumstances:
+    """What else the last attempt shows."""
+    if not explained.attempts:
+        return Circumstances()
+    last = explained.attempts[-1]
+    by_plugin = {refusal.plugin: refusal for refusal in last.refusals}
+    tainted, cordoned = by_plugin.get("TaintToleration"), by_plugin.get("NodeUnschedulable")
+    examples = [node for each in (cordoned, tainted) if each is not None for node in each.examples]
+    return Circumstances(
+        tainted.nodes if tainted is not None else 0,
+        cordoned.nodes if cordoned is not None else 0,
+        examples[0] if examples else "",
+        last.decided.message,
+    )
 
 
 def _apply(pod: Headline, at: int, record: AnyRecord) -> None:

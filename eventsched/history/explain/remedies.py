@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.changes import quantity
+from eventsched.scheduling.preemption.evaluator import NEVER, NO_VICTIMS
 
 _INSUFFICIENT = "Insufficient "
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -96,9 +98,21 @@ _OF_CODES = {
 _OF_ANY_CODE = "run `eventsched explain {pod} --why-not NODE`, which looks for a change that helps"
 
 
+class Circumstances(NamedTuple):
+    """What else an attempt shows: how many nodes were refused for their taints alone, as far as is
+    known, and how many because they are cordoned; one of these nodes, "" if none is named; and the
+    attempt's message, which says why preemption did not help."""
+
+    tainted: int = 0
+    cordoned: int = 0
+    example: str = ""
+    message: str = ""
+
+
 def next_step(
-    plugin: str, reasons: Sequence[str], pod_name: str, pod: Pod | None, code: str = ""
-) -> str:
+    plugin: str, reasons: Sequence[str], pod_name: str, pod: Pod | None, code: str = "",
+    circumstances: Circumstances = Circumstances(),  # noqa: B008 - immutable
+) -> str:  # fmt: skip
     """What to do about a refusal for these reasons, as an imperative phrase. ``pod_name`` is
     ``namespace/name``; ``pod`` says how much is requested and of which nodes, None if that is not
     known. ``code`` is that of the refusal's status."""
@@ -107,7 +121,10 @@ def next_step(
     )
     if plugin == "NodeResourcesFit" and lacking:
         amounts = " and ".join(_amount(resource, pod) for resource in lacking)
-        return _more_room(amounts, "" if pod is None else _labels(pod), code)
+        ways = _more_room(amounts, "" if pod is None else _labels(pod), code)
+        ways += _preemption(pod, circumstances.message)
+        more = _other_nodes(circumstances, pod_name)
+        return _either(ways) + (f"; or {more}" if more else "")
     missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
     if missing is not None and plugin.startswith(_OF_VOLUMES):
         return f"create the PersistentVolumeClaim {missing[1]} in the pod's namespace"
@@ -117,12 +134,48 @@ def next_step(
     return _OF_ANY_CODE.format(pod=pod_name)
 
 
-def _more_room(amounts: str, labels: str, code: str) -> str:
+def _more_room(amounts: str, labels: str, code: str) -> list[str]:
     """``labels`` begins with a blank, or is empty."""
     if code == Code.UNRESOLVABLE:  # more than such a node has without any pod
-        return f"add a larger node{labels}, with {amounts}, or lower its requests"
+        return [f"add a larger node{labels}, with {amounts}", "lower its requests"]
     where = "a node" if not labels else "one of those nodes"
-    return f"add a node{labels} with {amounts} free, delete pods on {where}, or lower its requests"
+    return [f"add a node{labels} with {amounts} free", f"delete pods on {where}",
+            "lower its requests"]  # fmt: skip
+
+
+def _preemption(pod: Pod | None, message: str) -> list[str]:
+    """How the pod could evict others, if its priority or its policy kept it from that."""
+    if NEVER in message:
+        return ["set another preemptionPolicy than Never, so that it may evict less important pods"]
+    if NO_VICTIMS not in message:
+        return []
+    if pod is None or not pod.priority:
+        return ["give it a priority, so that it may evict less important pods"]
+    return [f"raise its priority above {pod.priority}, so that it may evict less important pods"]
+
+
+def _other_nodes(circumstances: Circumstances, pod_name: str) -> str:
+    """How the pod could use nodes that only keep pods away; "" if there are none. Whether they have
+    room is not known: they are refused before it is asked."""
+    tainted, cordoned = circumstances.tainted, circumstances.cordoned
+    ways = []
+    if cordoned:
+        ways.append(f"uncordon {_counted(cordoned)}")
+    if tainted:
+        ways.append(f"add a toleration for the taints of {_counted(tainted)}")
+    if not ways:
+        return ""
+    proof = f"eventsched explain {pod_name} --why-not {circumstances.example or 'NODE'}"
+    return f"{' or '.join(ways)}, if meant for such pods (`{proof}` says what else it would take)"
+
+
+def _counted(nodes: int) -> str:
+    return "1 node" if nodes == 1 else f"{nodes} nodes"
+
+
+def _either(ways: Sequence[str]) -> str:
+    *first, last = ways
+    return f"{', '.join(first)}{',' if len(first) > 1 or ',' in first[0] else ''} or {last}"
 
 
 def _labels(pod: Pod) -> str:

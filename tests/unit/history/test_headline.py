@@ -81,7 +81,9 @@ def test_a_pod_that_waits_for_a_node() -> None:
         "default/p1 has been waiting for a node since 2027-01-15 08:00:00 UTC (1m10s ago), 1 "
         "attempt: NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried "
         "again after a change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
-        "Next step: add a node with 1 cpu free, delete pods on a node, or lower its requests.",
+        "Next step: add a node with 1 cpu free, delete pods on a node, or lower its requests; or "
+        "add a toleration for the taints of 4 nodes, if meant for such pods (`eventsched explain "
+        "default/p1 --why-not NODE` says what else it would take).",
     ]
 
 

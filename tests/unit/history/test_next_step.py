@@ -10,8 +10,9 @@ from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.verdicts import Code
 from eventsched.history import reason_codes
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
-from eventsched.history.explain.remedies import next_step, remedy
+from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.plugins import IN_TREE
+from eventsched.scheduling.preemption.evaluator import NEVER, NO_VICTIMS
 from tests.builders import make_pod
 from tests.unit.history.test_headline import BEGIN, REFUSED, told, tried
 
@@ -80,6 +81,51 @@ def test_a_step_names_the_nodes_that_the_pod_selects() -> None:
     assert next_step(*lacking, Code.UNRESOLVABLE) == (
         "add a larger node labelled disk=ssd, zone=a, with 1500m cpu, or lower its requests"
     )
+
+
+MORE = "add a node with 1 cpu free, delete pods on a node, lower its requests, or "
+LESS = "so that it may evict less important pods"
+
+
+@pytest.mark.parametrize(
+    ("priority", "message", "wanted"),
+    [
+        (0, NO_VICTIMS, f"{MORE}give it a priority, {LESS}"),
+        (7, NO_VICTIMS, f"{MORE}raise its priority above 7, {LESS}"),
+        (7, NEVER, f"{MORE}set another preemptionPolicy than Never, {LESS}"),
+        (0, "", "add a node with 1 cpu free, delete pods on a node, or lower its requests"),
+    ],
+)
+def test_a_priority_helps_if_preemption_found_no_victims(
+    priority: int, message: str, wanted: str
+) -> None:
+    pod, seen = make_pod("a", cpu=1000, priority=priority), Circumstances(message=message)
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    assert next_step(*lacking, circumstances=seen) == wanted
+    too_small = next_step(*lacking, Code.UNRESOLVABLE)
+    assert too_small == "add a larger node, with 1 cpu, or lower its requests"
+
+
+@pytest.mark.parametrize(
+    ("circumstances", "wanted"),
+    [
+        (Circumstances(1, 0, "n7"), "add a toleration for the taints of 1 node, if meant for such "
+         "pods (`eventsched explain default/a --why-not n7` says what else it would take)"),
+        (Circumstances(3, 2), "uncordon 2 nodes or add a toleration for the taints of 3 nodes, if "
+         "meant for such pods (`eventsched explain default/a --why-not NODE` says what else it "
+         "would take)"),
+    ],
+)  # fmt: skip
+def test_nodes_that_only_keep_the_pod_away_are_a_remedy(
+    circumstances: Circumstances, wanted: str
+) -> None:
+    pod = make_pod("a", cpu=1000)
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    first, _, other = next_step(*lacking, circumstances=circumstances).partition("; or ")
+    assert first == next_step(*lacking)
+    assert other == wanted
+    refused = ("TaintToleration", ["node(s) had untolerated taint(s)"], "default/a", pod)
+    assert next_step(*refused, circumstances=circumstances) == next_step(*refused)
 
 
 def test_no_end_of_pods_helps_where_nodes_are_too_small() -> None:
