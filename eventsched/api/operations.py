@@ -267,7 +267,7 @@ OPERATIONS = (
     Operation(
         "/queue", "Which pods wait, in which order, and what for",
         (p.STREAM, p.AT, p.Parameter("queue", "only this one", values=PLACES), p.OFFSET,
-         p.PAGE_LIMIT, p.FULL),
+         p.PAGE_LIMIT, p.FULL, p.WIDE),
         answers.QueueAnswer, _queue, slow=True,
     ),
     Operation(

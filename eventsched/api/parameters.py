@@ -142,6 +142,7 @@ WIDTH = Parameter(
 FULL = Parameter(
     "full", "of an answer in words: everything, not only the first rows", "boolean", default=False
 )
+WIDE = Parameter("wide", "of an answer in words: more columns", "boolean", default=False)
 FROM = Parameter("from", "from this position or time on, as `at` of /state takes it")
 UNTIL = Parameter("until", "before this position or time")
 BEFORE = Parameter(

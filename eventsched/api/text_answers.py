@@ -43,7 +43,7 @@ def _queue(asked: Asked) -> str:
     with asked.desk.states.at(stream, values["at"]) as folded:
         return queue_words(
             stream, asked.sees, folded, values["queue"], plugins, is_now=values["at"] is None,
-            full=values["full"],
+            full=values["full"], wide=values["wide"],
         )  # fmt: skip
 
 

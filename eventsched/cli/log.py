@@ -6,6 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -93,7 +94,7 @@ def add_to(commands: Any) -> None:
     exported.set_defaults(run=log_export.run)
     add_checkpoint(actions)
     for action in (listed, tail, streams):
-        add_output_option(action, wide=action is not streams)
+        add_output_option(action, wide=True)
     for action in (listed, tail, streams, exported):
         add_database_options(action, stream=action is not streams)
 
@@ -340,21 +341,38 @@ def _object(stored: StoredRecord, uid: str | None, names: dict[str, str]) -> str
 # --- streams -------------------------------------------------------------------
 
 _STREAMS = (
-    "SELECT stream, records, batches, epoch, holder, head FROM eventsched.streams"
-    " WHERE stream = :name"
+    "SELECT stream, records, batches, epoch, holder, head, created_at, written_at"
+    " FROM eventsched.streams WHERE stream = :name"
 )
 
 
 def _streams(options: argparse.Namespace) -> int:
+    rows: list[dict[str, Any]] = []
     with database.reader_address(*database_of(options)) as address:
-        rows = [
-            dict(row)
-            for name in reading.streams(address)
-            for row in Reader(address, name).rows(_STREAMS, name=name)
-        ]
+        for name in reading.streams(address):
+            stream = Reader(address, name)
+            begin = stream.begin
+            rows += ({**row, "begin": begin} for row in stream.rows(_STREAMS, name=name))
     if is_document(options.output):
-        print_document(rows, options.output)
-    else:
-        header = ("stream", "records", "batches", "epoch", "holder", "head")
-        print(table(header, [[row[name] for name in header] for row in rows]))
+        print_document([_plain(row) for row in rows], options.output)
+        return 0
+    header: tuple[str, ...] = ("stream", "records", "batches", "epoch", "holder", "head")
+    if options.output == WIDE:
+        header = ("stream", "records", "begin", *header[2:-1], "created_at", "written_at", "head")
+    titles = [name.replace("_at", "") for name in header]
+    print(table(titles, [[_cell(row[name]) for name in header] for row in rows]))
     return 0
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+        for name, value in row.items()
+    }
+
+
+def _cell(value: object) -> object:
+    """A time to the second; nothing for one that has not come."""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return "" if value is None else value

@@ -5,11 +5,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
+from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
-from eventsched.cli.output.time_format import iso, moment
+from eventsched.cli.output.time_format import iso, moment, rough
 from eventsched.domain.objects import canonical
+from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader, request_table
 from eventsched.eventlog.postgres.reader import Reader
@@ -28,7 +29,7 @@ def add_to(commands: Any) -> None:
     )
     actions = parser.add_subparsers(title="actions", dest="action", required=True)
     listed = actions.add_parser("list", help="what is remembered, from the log")
-    add_output_option(listed)
+    add_output_option(listed, wide=True)
     listed.set_defaults(run=_list)
     forget = actions.add_parser(
         "forget",
@@ -69,11 +70,22 @@ def _list(options: argparse.Namespace) -> int:
     elif not memory:
         print(f"{options.plugin} remembers nothing")
     else:
-        rows = [(key, _node(entry.value), _when(entry)) for key, entry in memory.items()]
-        is_default = options.plugin == PLUGIN
-        columns = ("node", "last bound") if is_default else ("value", "changed")
-        print(table(("key", *columns), rows))
+        print(_table(memory, options.plugin, wide=options.output == WIDE))
     return 0
+
+
+def _table(memory: Mapping[str, MemoryEntry], plugin: str, *, wide: bool) -> str:
+    """A wide one says also how long ago, and which record set the value, for ``log list``. The
+    record of an older value than the newest snapshot is not known."""
+    now = time.time_ns() // 1_000
+    columns = ("node", "last bound") if plugin == PLUGIN else ("value", "changed")
+    rows: list[tuple[object, ...]] = []
+    for key, entry in memory.items():
+        at = _time(entry)
+        position = "" if entry.position is None else entry.position
+        age = "" if at is None or is_virtual(at) else rough(now - at)
+        rows.append((key, _node(entry.value), _when(entry), *((age, position) if wide else ())))
+    return table(("key", *columns, *(("age", "position") if wide else ())), rows)
 
 
 def _forget(options: argparse.Namespace) -> int:

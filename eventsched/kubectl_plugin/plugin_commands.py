@@ -12,6 +12,7 @@ import msgspec
 
 from eventsched import __version__
 from eventsched.cli.answers.answer_forms import (
+    WIDE,
     YAML,
     add_output_option,
     has_pager,
@@ -64,7 +65,8 @@ def parser() -> argparse.ArgumentParser:
     why_not.add_argument("node", metavar="NODE", help="the node where it should land")
     why_not.add_argument("--attempt", metavar="N", help="the attempt (default: the last one)")
     why_not.set_defaults(question=_why_not)
-    queue = _command(commands, "queue", "show which pods wait, in which order, and what for")
+    waiting = "show which pods wait, in which order, and what for"
+    queue = _command(commands, "queue", waiting, wide=True)
     queue.add_argument("--queue", choices=_QUEUES, help="only this one")
     queue.add_argument("--at", metavar="POS|TIME", help="then, instead of now")
     queue.set_defaults(question=_queue)
@@ -136,6 +138,8 @@ def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
     params = {"queue": options.queue, "at": options.at, "full": _words(options)["full"]}
     if is_document(options.output):
         params |= {"limit": "1000"}
+    if options.output == WIDE:
+        params |= {"wide": "true"}
     return ApiQuestion("/queue", params)
 
 
@@ -162,7 +166,7 @@ async def _run(options: argparse.Namespace) -> int:
         async with scheduler_access(options, namespace) as api:
             return await print_log(api, options, namespace)
     question: ApiQuestion = options.question(options, namespace)
-    accept = TEXT if options.output == "text" and question.body is None else JSON
+    accept = JSON if is_document(options.output) or question.body is not None else TEXT
     async with scheduler_access(options, namespace) as api:
         answer = await api.ask(question.path, question.params, accept, question.body)
     return _printed(options, question, answer)

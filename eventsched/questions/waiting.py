@@ -72,9 +72,11 @@ def queue_words(
     *,
     is_now: bool,
     full: bool,
+    wide: bool,
 ) -> str:
     """All of them in words, as ``eventsched queue`` prints them: without ``full`` the first of
-    each queue. Raises InputError, also if they are more than MOST_IN_WORDS and ``full``."""
+    each queue, if ``wide`` with more columns. Raises InputError, also if they are more than
+    MOST_IN_WORDS and ``full``."""
     waiting = _waiting(stream, sees, folded, queue, plugins)
     if full and len(waiting) > MOST_IN_WORDS:
         remedy = "leave it out, name a queue, or take JSON in pages"
@@ -83,7 +85,7 @@ def queue_words(
     shown = waiting if full else first_of_queues(waiting)
     guesses = wait_estimates(OpenLog(stream.log, stream.log), folded.position, now, shown)
     place = place_text({"position": folded.position, "now": folded.state.now}, stream.name)
-    return f"{place}\n\n{queue_text(waiting, now, guesses, full=full)}"
+    return f"{place}\n\n{queue_text(waiting, now, guesses, full=full, wide=wide)}"
 
 
 def _waiting(

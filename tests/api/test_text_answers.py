@@ -54,6 +54,11 @@ def test_words_are_what_the_commands_print(
     queue = words_of(client, f"/queue?stream={TIGHT}&at={place}&full=true")
     assert queue == printed(capsys, logs, "queue", *NARROW, "--at", str(place), "--full")
     assert "#" in queue
+    wide = words_of(client, f"/queue?stream={TIGHT}&at={place}&full=true&wide=true")
+    wider = ("queue", *NARROW, "--at", str(place), "--full", "-o", "wide")
+    assert wide == printed(capsys, logs, *wider)
+    assert "ATTEMPTS" in wide
+    assert "ATTEMPTS" not in queue
 
 
 def test_a_trial_in_words(

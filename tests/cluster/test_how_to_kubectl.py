@@ -166,6 +166,7 @@ def test_each_user_sees_what_the_own_rights_show(
     assert found.code == 0
     assert found.out.partition("Decided again")[0] == remedies.partition("Decided again")[0] != ""
     assert run("queue", *admin) == (0, logged(database, "queue"), "")
+    assert run("queue", "-o", "wide", *admin).out == logged(database, "queue", "-o", "wide")
     (tmp_path / "pod.yaml").write_text(WANTED)
     trial = logged(database, "try", "-f", str(tmp_path / "pod.yaml"))
     assert run("try", "-f", str(tmp_path / "pod.yaml"), *admin) == (0, trial, "")

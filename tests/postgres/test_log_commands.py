@@ -160,6 +160,16 @@ def test_the_streams(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert found[ODD]["head"] == reader.head.hash.hex()
     assert main(["log", "streams", "--database", address]) == 0
     assert capsys.readouterr().out.splitlines()[0].split()[:3] == ["STREAM", "RECORDS", "BATCHES"]
+    assert main(["log", "streams", "--database", address, "-o", "wide"]) == 0
+    header, *rows = (line.split("   ") for line in capsys.readouterr().out.splitlines())
+    assert [cell.strip() for cell in header if cell.strip()] == [
+        "STREAM", "RECORDS", "BEGIN", "BATCHES", "EPOCH", "HOLDER", "CREATED", "WRITTEN", "HEAD"
+    ]  # fmt: skip
+    shown = {row[0].strip(): [cell.strip() for cell in row if cell.strip()] for row in rows}
+    for stream, row in shown.items():
+        whole = found[stream]
+        times = [whole[name][:19].replace("T", " ") for name in ("created_at", "written_at")]
+        assert (row[2], row[-3:-1], row[-1]) == ("0", times, whole["head"])
 
 
 def test_what_comes_is_followed(one_server: Server) -> None:

@@ -141,7 +141,13 @@ def test_what_is_remembered_is_the_same_with_and_without_a_snapshot(
         told = json.loads("".join(printed(capsys)))
         assert {each["key"]: each["value"] for each in told} == expected
         connection.execute("UPDATE eventsched_log.snapshot SET hash = '\\x00'")
-        assert {key: each.value for key, each in read_memory(reader, STICKY).items()} == expected
+        again = read_memory(reader, STICKY)
+        assert {key: each.value for key, each in again.items()} == expected
+    assert main(["sticky", "list", "-o", "wide", "--database", database]) == 0
+    header, *rows = map(str.split, printed(capsys))
+    assert header == ["KEY", "NODE", "LAST", "BOUND", "AGE", "POSITION"]
+    positions = {key: str(entry.position) for key, entry in again.items()}
+    assert {row[0]: row[-1] for row in rows} == positions
 
 
 @pytest.mark.parametrize(

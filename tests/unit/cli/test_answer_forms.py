@@ -22,16 +22,16 @@ FORMS = {
     "config check": ("table", *BOTH), "config diff": ("text", *BOTH),
     "config show": ("yaml", "json"), "db doctor": ("table", *BOTH), "db stats": ("table", *BOTH),
     "diff": ("text", *BOTH), "explain": ("table", *BOTH), "log list": ("table", "wide", *BOTH),
-    "log streams": ("table", *BOTH), "log tail": ("table", "wide", *BOTH),
+    "log streams": ("table", "wide", *BOTH), "log tail": ("table", "wide", *BOTH),
     "plugin check": ("table", *BOTH), "queue": ("text", "wide", *BOTH),
     "replay": ("table", *BOTH), "shadow report": ("text", *BOTH), "simulate": ("table", *BOTH),
     "sql": ("table", *BOTH, "csv"), "state": ("text", *BOTH, "manifests"),
-    "sticky list": ("table", *BOTH), "top": ("text", *BOTH), "try": ("text", *BOTH),
+    "sticky list": ("table", "wide", *BOTH), "top": ("text", *BOTH), "try": ("text", *BOTH),
     "verify": ("table", *BOTH),
 }  # fmt: skip
 """Not of evaluate, whose ``-o`` is a file without ``--pod``."""
 OF_KUBECTL = {
-    "explain": ("text", *BOTH), "log": ("text", "wide", *BOTH), "queue": ("text", *BOTH),
+    "explain": ("text", *BOTH), "log": ("text", "wide", *BOTH), "queue": ("text", "wide", *BOTH),
     "try": ("text", *BOTH), "why-not": ("text", *BOTH),
 }  # fmt: skip
 
