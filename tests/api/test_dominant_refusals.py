@@ -27,9 +27,14 @@ STREAM = "fenced"
 CONTROL_PLANE = (Taint(key="control-plane", value="", effect="NoSchedule"),)
 
 
+LATER = 601
+"""Seconds: longer than a long wait."""
+
+
 def fenced_log(address: str) -> None:
     """Three nodes with a taint and two small ones; pods of which one lacks cpu, one is larger than
-    any node, one asks for a label, and one that failed is gone; the last one is placed."""
+    any node, one asks for a label, and one that failed is gone; the last one is placed when the
+    others have waited long."""
     world = World()
     world.see(records.StreamStarted(format=FORMAT, engine="test", seed="fenced"), 0)
     for number in range(3):
@@ -48,6 +53,9 @@ def fenced_log(address: str) -> None:
         for uid, place in world.attempt().items():
             world.see(records.BindSucceeded(uid=uid, node=place), 1)
     world.see(records.PodDeleted(uid="left"), 2)
+    world.see(records.PodAdded(pod=make_pod("later", cpu=100)), LATER)
+    for uid, place in world.attempt().items():
+        world.see(records.BindSucceeded(uid=uid, node=place), LATER)
     world.write(address, STREAM)
 
 
@@ -98,6 +106,19 @@ def test_every_answer_names_the_same(asking: Client) -> None:
     assert {(each["plugin"], each["reason"]): each["pods"] for each in reasons} == {
         NAMED["lacks"]: 2, NAMED["labelled"]: 1,
     }  # fmt: skip
+
+
+def test_findings_name_the_same(asking: Client, fenced: str) -> None:
+    """So do the commands, while the refusals of most nodes are those of taints."""
+    found = {each["pod"]: each["facts"] for each in asking.get("/queue/anomalies")["anomalies"]}
+    assert {pod: (facts["plugin"], facts["reason"]) for pod, facts in found.items()} == NAMED
+    plugins = asking.get("/refusals")["plugins"]
+    firsts = {each["plugin"]: each["first"] for each in plugins}
+    assert firsts == {"NodeResourcesFit": 3, "TaintToleration": 1, "NodeAffinity": 0}
+    assert next(iter(firsts)) == "NodeResourcesFit"
+    nodes = {each["plugin"]: each["nodes"] for each in plugins}
+    assert nodes["TaintToleration"] > nodes["NodeResourcesFit"]
+    assert sum(each["first"] for plugin in plugins for each in plugin["reasons"]) == 4
 
 
 def test_a_workload_is_grouped_by_it(fenced: str, capsys: pytest.CaptureFixture[str]) -> None:

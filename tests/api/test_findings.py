@@ -135,12 +135,13 @@ def test_which_plugin_refuses_most(whole: Client) -> None:
     assert (answer["attempts"], answer["failed"], answer["next"]) == (8, 3, None)
     assert answer["plugins"] == [
         {
-            "plugin": "NodeResourcesFit", "attempts": 3, "failed": 3, "nodes": 4,
+            "plugin": "NodeResourcesFit", "attempts": 3, "failed": 3, "first": 3,
+            "nodes": 4,
             "reasons": [
                 {"code": "Unschedulable", "reason": "Insufficient cpu", "attempts": 3, "failed": 3,
-                 "nodes": 3, "newest": attempt},
+                 "first": 3, "nodes": 3, "newest": attempt},
                 {"code": "UnschedulableAndUnresolvable", "reason": "Insufficient cpu",
-                 "attempts": 1, "failed": 1, "nodes": 1, "newest": attempt},
+                 "attempts": 1, "failed": 1, "first": 0, "nodes": 1, "newest": attempt},
             ],
         }
     ]  # fmt: skip

@@ -1,5 +1,7 @@
 """The slider over time: pages as of a position, and back to what happens now."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -67,6 +69,19 @@ def test_a_time_before_a_pod_came(watched: Watched, url: str) -> None:
         expect(page.get_by_text("prod/web came at position")).to_be_visible()
         page.get_by_role("link", name="As it is now").click()
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+
+
+def test_the_bar_is_low_on_a_narrow_screen(watched: Watched, url: str) -> None:
+    with watched.page(size=NARROW) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=300")
+        bar = page.locator(".moment").bounding_box()
+        assert bar is not None
+        assert bar["height"] < 84  # two rows
+        for name in ("Live", "1 hour earlier", "1 hour later"):
+            expect(page.get_by_role("link", name=name)).to_be_visible()
+        page.get_by_label("Go to").fill("500")
+        page.get_by_role("button", name="Go", exact=True).click()
+        expect(page).to_have_url(re.compile("at=500"))
 
 
 def test_without_javascript(watched: Watched, url: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eventsched.history.dominant_refusal import rank_sql
+
 Ask = Callable[..., Sequence[Mapping[Any, Any]]]
 """Asks a query with named parameters; ``:s`` is the stream's number."""
 
@@ -36,9 +38,19 @@ SELECT coalesce(min(seq), 0) AS floor FROM (
     SELECT seq FROM eventsched_log.victim WHERE stream = :s ORDER BY seq DESC LIMIT :most
 ) AS newest
 """
-_LONG_WAITS = """
-SELECT v.*, v.waiting_since AS since FROM eventsched.{view} v
-WHERE v.stream = :stream{visible} ORDER BY v.waiting_since, v.seq LIMIT :limit
+# The views have the refusal of most nodes; shown is the one to name first.
+_LONG_WAITS = f"""
+SELECT v.*, v.waiting_since AS since, coalesce(named.plugin, v.plugin) AS first_plugin,
+       coalesce(named.reason, v.reason) AS first_reason
+FROM (SELECT v.* FROM eventsched.{{view}} v WHERE v.stream = :stream{{visible}}
+      ORDER BY v.waiting_since, v.seq LIMIT :limit) AS v
+LEFT JOIN LATERAL (
+    SELECT w.plugin, array_to_string(w.reasons, ', ') AS reason FROM eventsched_log.refusal r
+    JOIN eventsched_log.verdict w ON w.stream = r.stream AND w.number = r.number
+    WHERE r.stream = :s AND r.seq = v.decided_seq
+    ORDER BY {rank_sql("w.plugin", "w.code")}, r.nodes DESC, r.number LIMIT 1
+) AS named ON true
+ORDER BY v.waiting_since, v.seq
 """
 _LONG_WAIT_VIEWS = {STARVING: "starving_pods", UNPLACEABLE: "unplaceable_pods"}
 _PING_PONGS = """
@@ -124,13 +136,15 @@ def stored_anomalies(
 
 
 def _refusal(facts: Mapping[str, Any]) -> str:
-    """The plugin that refused most nodes at the last attempt, and why."""
+    """The refusal of the last attempt that is named first."""
     return f": {facts['plugin']}: {facts['reason']}" if facts["plugin"] else ""
 
 
 def _anomaly(kind: str, row: Mapping[Any, Any]) -> Anomaly:
+    facts = {name: row[name] for name in _FACTS[kind]}
+    if kind in _LONG_WAIT_VIEWS:
+        facts |= {name: row[f"first_{name}"] for name in ("plugin", "reason")}
     return Anomaly(
         kind, row["namespace"], row["pod"], str(row["pod_uid"]),
-        round(row["since"].timestamp() * 1e6), row["seq"],
-        {name: row[name] for name in _FACTS[kind]},
+        round(row["since"].timestamp() * 1e6), row["seq"], facts,
     )  # fmt: skip

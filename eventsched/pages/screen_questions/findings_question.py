@@ -1,5 +1,6 @@
 """What the pages Findings ask: anomalies, evictions, and refusals by plugin."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from eventsched.pages.api_call import call_of
@@ -37,7 +38,7 @@ def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
 
 def evictions(request: PageRequest) -> PageQuestion:
     """The request for who evicted whom."""
-    query = request.query
+    query = _until_shown(request)
     names = ("stream", "namespace", "node", "from", "until", "before", "limit")
     call = call_of("/evictions", {name: query.get(name) for name in names})
     if not query.keys().isdisjoint(("from", "until", "before")):
@@ -52,7 +53,7 @@ def evictions(request: PageRequest) -> PageQuestion:
 
 def refusals(request: PageRequest) -> PageQuestion:
     """The request for which plugin refuses most."""
-    query = request.query
+    query = _until_shown(request)
     names = ("stream", "namespace", "profile", "from", "until")
     call = call_of("/refusals", {name: query.get(name) for name in names})
     conditions = ["code <> 'NotEvaluated'"]
@@ -62,6 +63,14 @@ def refusals(request: PageRequest) -> PageQuestion:
     if "profile" in query:  # the view has no profiles
         return PageQuestion(call)
     return _as_sql(call, _REFUSALS, conditions, query.get("stream"))
+
+
+def _until_shown(request: PageRequest) -> Mapping[str, str]:
+    """The query of a page of which other pages show the past: it ends there, too."""
+    query = dict(request.query)
+    if "at" in query:
+        query.setdefault("until", query["at"])
+    return query
 
 
 def _positions(query: Any) -> list[str]:

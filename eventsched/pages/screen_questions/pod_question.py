@@ -31,9 +31,16 @@ def further(request: PageRequest, answer: Any) -> dict[str, str]:
         path = f"/decisions/{segment(before)}/changes/{segment(after)}"
         calls["difference"] = call_of(path, stream=stream, offset=offset)
     node = request.query.get("why-not")
-    if node and "at" not in request.query:
-        calls["remedies"] = _call(request, "why-not", node=node)
+    if node:
+        calls["remedies"] = _why_not(request, node)
     return calls
+
+
+def _why_not(request: PageRequest, node: str) -> str:
+    """An attempt is decided again as it was, so a page of the past names the attempt instead."""
+    namespace, name = request.path["namespace"], request.path["name"]
+    asked = {key: request.query.get(key) for key in ("stream", "uid", "attempt")}
+    return call_of(f"/pods/{segment(namespace)}/{segment(name)}/why-not", asked, node=node)
 
 
 def _call(request: PageRequest, what: str, **more: str) -> str:

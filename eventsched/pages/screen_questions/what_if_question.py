@@ -39,8 +39,9 @@ def posted(request: PageRequest, form: Mapping[str, str], answer: Any) -> PageQu
 
 
 def _trial(request: PageRequest, form: Mapping[str, str]) -> PageQuestion:
-    stream, count = request.query.get("stream"), form.get("count", "")
+    stream, count, at = request.query.get("stream"), form.get("count", ""), request.query.get("at")
     words = ["try", "-f", "pods.yaml", *([f"--count={count}"] if count else [])]
-    call = call_of("/try", stream=stream, count=count)
+    words += [f"--at={at}"] if at else []
+    call = call_of("/try", stream=stream, at=at, count=count)
     body = form.get("pods", "").encode()
     return PageQuestion(call, "", command(*words, stream=stream), body, "pods.yaml")

@@ -45,32 +45,34 @@ class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plugin refused nodes for one reason: in how many attempts, in how many of these
-    no node was found (``failed``), and how many nodes in all. ``newest`` is the position of the
-    last such attempt."""
+    no node was found (``failed``), in how many of those it is the refusal to resolve first
+    (``first``), and how many nodes in all. ``newest`` is the position of the last such attempt."""
 
     code: str
     reason: str
     attempts: int
     failed: int
+    first: int
     nodes: int
     newest: int
 
 
 class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plugin refused nodes, as RefusalReason; ``plugin`` is null for nodes that
-    PreFilter left out. An attempt with several reasons counts once. The reasons of most nodes come
-    first."""
+    PreFilter left out. An attempt with several reasons counts once. The reasons that are
+    to be resolved first most often come first, then those of most nodes."""
 
     plugin: str | None
     attempts: int
     failed: int
+    first: int
     nodes: int
     reasons: list[RefusalReason]
 
 
 class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The refusals of the ``attempts`` at positions from ``begin`` to before ``end``, by plugin,
-    those of most nodes first; ``failed`` of the attempts found no node. ``since`` and ``until``
+    in the order of reasons; ``failed`` of the attempts found no node. ``since`` and ``until``
     are the times of the first and the last one. ``next`` is null, or what ``until`` has to be for
     the attempts before these."""
 

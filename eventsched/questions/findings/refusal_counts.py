@@ -7,6 +7,7 @@ import msgspec
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.records.verdicts import STORED_NOT_EVALUATED
+from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.findings.finding_answers import (
     PluginRefusals,
     RefusalReason,
@@ -32,23 +33,28 @@ WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
 """
 # The refusals of these attempts are read once and counted twice: an attempt in which a plugin
 # refused for several reasons counts once for the plugin. A row without a number is a plugin's.
-_REFUSED = """
+_REFUSED = f"""
 WITH refused AS MATERIALIZED (
     SELECT r.seq, r.number, coalesce(v.plugin, '') AS plugin, r.nodes,
-           d.outcome IN ('unschedulable', 'error') AS failed
+           d.outcome IN ('unschedulable', 'error') AS failed,
+           d.outcome IN ('unschedulable', 'error') AND row_number() OVER (
+               PARTITION BY r.seq
+               ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number) = 1 AS is_first
     FROM eventsched_log.refusal r
     JOIN eventsched_log.decision d ON d.stream = r.stream AND d.seq = r.seq
-    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number {join}
+    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number {{join}}
     WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number <> :skipped
-      AND d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
+      AND d.stream = :s AND d.seq >= :low AND d.seq < :high{{conditions}}
 )
 SELECT plugin, number, count(*) AS attempts, count(*) FILTER (WHERE failed) AS failed,
-       CAST(sum(nodes) AS bigint) AS nodes, max(seq) AS newest
+       count(*) FILTER (WHERE is_first) AS first, CAST(sum(nodes) AS bigint) AS nodes,
+       max(seq) AS newest
 FROM refused GROUP BY plugin, number
 UNION ALL
-SELECT a.plugin, NULL, count(*), count(*) FILTER (WHERE a.failed), CAST(sum(a.nodes) AS bigint),
-       max(a.seq)
-FROM (SELECT plugin, seq, failed, sum(nodes) AS nodes FROM refused GROUP BY plugin, seq, failed) a
+SELECT a.plugin, NULL, count(*), count(*) FILTER (WHERE a.failed),
+       count(*) FILTER (WHERE a.is_first), CAST(sum(a.nodes) AS bigint), max(a.seq)
+FROM (SELECT plugin, seq, failed, bool_or(is_first) AS is_first, sum(nodes) AS nodes
+      FROM refused GROUP BY plugin, seq, failed) a
 GROUP BY a.plugin
 """
 _JOIN = "JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod"
@@ -112,7 +118,7 @@ def _conditions(sees: Visibility, wanted: RefusalFilter) -> tuple[str, dict[str,
 
 def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
     """Rows by plugin and number, and by plugin alone, as one list."""
-    counts = ("attempts", "failed", "nodes")
+    counts = ("attempts", "failed", "first", "nodes")
     meanings = stream.rows.refusals(row["number"] for row in rows if row["number"] is not None)
     reasons: dict[str, list[RefusalReason]] = {}
     for row in rows:
@@ -127,10 +133,14 @@ def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
     found = [
         PluginRefusals(
             plugin=row["plugin"] or None,
-            reasons=sorted(reasons[row["plugin"]], key=lambda each: (-each.nodes, each.reason)),
+            reasons=sorted(
+                reasons[row["plugin"]], key=lambda each: (-each.first, -each.nodes, each.reason)
+            ),
             **{name: row[name] for name in counts},
         )
         for row in rows
         if row["number"] is None
     ]
-    return sorted(found, key=lambda each: (-each.nodes, -each.attempts, each.plugin or ""))
+    return sorted(
+        found, key=lambda each: (-each.first, -each.nodes, -each.attempts, each.plugin or "")
+    )

@@ -90,8 +90,8 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
 
 def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
     reason = {"code": "Unschedulable", "reason": "Insufficient cpu", "attempts": 3, "failed": 2,
-              "nodes": 40, "newest": 17}  # fmt: skip
-    fit = {"plugin": "NodeResourcesFit", "attempts": 3, "failed": 2, "nodes": 40,
+              "first": 2, "nodes": 40, "newest": 17}  # fmt: skip
+    fit = {"plugin": "NodeResourcesFit", "attempts": 3, "failed": 2, "first": 2, "nodes": 40,
            "reasons": [reason]}  # fmt: skip
     answer = {
         "stream": "live", "head": 99, "begin": 1, "end": 50, "attempts": 4, "failed": 2, "next": 1,
@@ -119,6 +119,26 @@ def test_the_navigation_knows_where_one_is(path: str) -> None:
     current = "page" if path == "/findings" else "true"
     assert f'<a href="/findings" aria-current="{current}">Findings</a>' in text
     assert f'<a class="button" href="{path}" aria-current="true">' in text
+
+
+def test_the_time_shown_is_kept() -> None:
+    """Evictions and refusals end there, unless the form says otherwise; the navigation keeps it."""
+    answers = {
+        "anomalies": anomalies(), "flushed": NO_FLUSHES, "now": {"status": 404},
+        "evictions": {"stream": "live", "head": 9, "preemptions": [], "next": None},
+        "refusals": {"attempts": 0, "plugins": [], "next": None},
+    }  # fmt: skip
+    for path, asked in (
+        ("/findings?at=5", "limit=20"), ("/findings/evictions?at=5", "until=5"),
+        ("/findings/refusals?at=5", "until=5"), ("/findings/refusals?at=5&until=3", "until=3"),
+    ):  # fmt: skip
+        api = GivenApi(**answers)
+        text = unescape(client(api).get(path).text)
+        assert api.asked[0][1] == asked
+        for place in ("/", "/pods", "/findings", "/what-if", "/findings/evictions"):
+            assert f'href="{place}?at=5"' in text
+        assert 'data-live="false"' in text
+        assert "Back to the present" in text
 
 
 def test_help_needs_no_log() -> None:
