@@ -9,6 +9,7 @@ from eventsched.domain.records import (
     Outcome,
     PodAdded,
     PodDecided,
+    PodDeleted,
     PodUnreserved,
     PreemptionDecided,
     Record,
@@ -27,12 +28,14 @@ class Reason(NamedTuple):
 
 class Life:
     """A pod's life on one side. ``node`` is the one it was placed on last, at ``placed_at`` (µs);
-    "" if on none. ``is_evicted``: it was, for a more important pod."""
+    "" if on none. ``is_evicted``: it was, for a more important pod. ``ended_at`` (µs) is when it
+    was gone; None if it was not."""
 
-    __slots__ = ("is_evicted", "node", "placed_at")
+    __slots__ = ("ended_at", "is_evicted", "node", "placed_at")
 
     def __init__(self) -> None:
         self.node, self.placed_at = "", 0
+        self.ended_at: int | None = None
         self.is_evicted = False
 
 
@@ -52,6 +55,12 @@ class PodFate:
     def full_name(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    def wait(self, life: Life, now: int) -> int:
+        """How long (µs) it waited on a side: to the decision that placed it; without a node to its
+        end, or to ``now``, the end of the range."""
+        end = life.placed_at if life.node else life.ended_at
+        return max(0, (now if end is None else end) - self.arrived)
 
     @property
     def is_moved(self) -> bool:
@@ -126,6 +135,9 @@ class LifeRecorder:
                         life = self._life(uid, state, at)
                         if life is not None:
                             life.is_evicted = True
+                case PodDeleted():
+                    if (fate := self._fates.get(record.uid)) is not None:
+                        (fate.before if self._is_history else fate.after).ended_at = at
                 case PodAdded() if not record.pod.node_name:
                     self._fates.known(record.pod, at)
 

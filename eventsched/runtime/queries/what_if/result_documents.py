@@ -20,8 +20,8 @@ def closed_document(outcome: ClosedOutcome) -> dict[str, Any]:
         "first": outcome.first,
         "end": outcome.end,
         "moved": sum(fate.is_moved for fate in differing),
-        "before": _side(outcome.before, [(fate, fate.before) for fate in fates]),
-        "after": _side(outcome.after, [(fate, fate.after) for fate in fates]),
+        "before": _side(outcome.before, [(fate, fate.before) for fate in fates], outcome.now),
+        "after": _side(outcome.after, [(fate, fate.after) for fate in fates], outcome.now),
         "differences": [_difference(fate) for fate in differing],
     }
 
@@ -63,7 +63,7 @@ def closed_value(outcome: ClosedOutcome, measured: Measured) -> float:
             return sum(not fate.after.node for fate in fates)
         case "preempted":
             return sum(fate.after.is_evicted for fate in fates)
-    return _waited(_waits((fate, fate.after) for fate in fates), measured.which)
+    return _waited(_waits(((fate, fate.after) for fate in fates), outcome.now), measured.which)
 
 
 def open_value(loop: OpenLoop, measured: Measured) -> float:
@@ -75,8 +75,8 @@ def open_value(loop: OpenLoop, measured: Measured) -> float:
     return sum(not other.after for other in others)
 
 
-def _side(side: SideOutcome, lives: Sequence[tuple[PodFate, Life]]) -> dict[str, Any]:
-    waits = _waits(lives)
+def _side(side: SideOutcome, lives: Sequence[tuple[PodFate, Life]], now: int) -> dict[str, Any]:
+    waits = _waits(lives, now)
     return {
         "decisions": side.decisions,
         "placed": sum(bool(life.node) for _, life in lives),
@@ -139,9 +139,10 @@ def _reason(reason: Reason) -> dict[str, Any]:
     return {"plugin": reason.plugin, "text": reason.text, "position": reason.position}
 
 
-def _waits(lives: Iterable[tuple[PodFate, Life]]) -> list[int]:
-    """How long (µs) the placed pods waited, ascending."""
-    return sorted(max(0, life.placed_at - fate.arrived) for fate, life in lives if life.node)
+def _waits(lives: Iterable[tuple[PodFate, Life]], now: int) -> list[int]:
+    """How long (µs) the pods waited, ascending: also those without a node, until ``now`` or their
+    end. Otherwise rules that place fewer pods would seem to be faster."""
+    return sorted(fate.wait(life, now) for fate, life in lives)
 
 
 def _waited(waits: Sequence[int], which: str) -> float:

@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.arrivals import TracePod
+from eventsched.domain import records
+from eventsched.domain.detail_levels import SUMMARY, DetailLevels
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
 from eventsched.domain.records import PreemptionDecided
@@ -19,6 +22,7 @@ from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.runtime.queries.what_if.history_run import ClosedOutcome, Stretch, run_closed
 from eventsched.runtime.queries.what_if.node_changes import parse_changes
+from eventsched.runtime.queries.what_if.result_documents import closed_document
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.testing import make_node, make_pod
 from tests.databases import ROOT
@@ -169,6 +173,31 @@ def test_more_and_fewer_nodes() -> None:
     first = next(s.position for s in log.read() if s.at >= SECOND)
     later = run_closed(whole(log, first), SAME, parse_changes(["-n1|-n2|+1xn1"]))
     assert [(f.name, f.after.node) for f in later.fates] == [("p1", "n1-more-0"), ("p2", "")]
+
+
+def test_pods_without_a_node_wait_until_the_end() -> None:
+    """One pod fits nowhere and is deleted at 30 s; one needs the second node. The range ends at
+    60 s."""
+    nodes = [make_node("n1", cpu=3500), make_node("n2", cpu=1000)]
+    pods = [TracePod(make_pod("a", cpu=3000, memory=0), 0), TracePod(make_pod("b", memory=0), 0)]
+    pods += [TracePod(make_pod("small", cpu=1, memory=0), 60 * SECOND)]
+    cluster = Leaving(nodes, [*pods, TracePod(make_pod("left", cpu=2500, memory=0), 10 * SECOND)])
+    cluster.delete("left", 30 * SECOND)
+    log = MemoryEventLog()
+    Simulation(assemble(), cluster, log, detail_levels=DetailLevels(SUMMARY)).run()
+    document = closed_document(run_closed(whole(log), SAME, parse_changes(["-n2"])))
+    before, after = document["before"], document["after"]
+    assert (before["pending"], after["pending"]) == (1, 2)
+    # Of four pods.
+    assert (before["waited"]["mean"], before["waited"]["max"]) == (5.0, 20.0)
+    assert (after["waited"]["mean"], after["waited"]["max"]) == (20.0, 60.0)
+
+
+class Leaving(InMemoryCluster):
+    """A cluster in which a user deletes a pod that waits."""
+
+    def delete(self, uid: str, at: int) -> None:
+        self._push(at, 1, records.PodDeleted(uid=uid))
 
 
 @pytest.mark.parametrize("first", [0, 4])
