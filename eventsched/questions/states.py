@@ -18,7 +18,6 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.history.past_state.named_pods import find_pod_state
 from eventsched.history.past_state.state_document import (
     node_document,
@@ -31,7 +30,7 @@ from eventsched.questions.past.past_pods import PastPods, past_pods
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import HIDDEN, Visibility
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.queries.state_at import FoldedState, is_opening, state_at
+from eventsched.runtime.queries.state_at import FoldedState, applied, state_at
 
 MOST_KEPT = 4
 """Folded states that are kept, of all streams together."""
@@ -180,17 +179,8 @@ def _copied(folded: FoldedState) -> FoldedState:
 def _applied(stream: LoggedStream, before: FoldedState, end: int) -> FoldedState:
     """A state after the records up to position ``end``; ``before`` is used up. Raises
     CorruptLogError."""
-    state, opening = before.state, before.opening
     with gc_tuning.paused():
-        for stored in stream.log.read(before.position) if before.position < end else ():
-            if stored.position >= end:
-                break
-            record = stored.record
-            state.apply(record, stored.at)
-            opening = record if is_opening(record) else opening
-    if state.position != end:
-        raise CorruptLogError(state.position, "is missing")
-    return FoldedState(state, end, before.first, opening)
+        return applied(stream.log, before, end)
 
 
 def _folded(stream: LoggedStream, position: int, where: str = "at") -> FoldedState:

@@ -202,19 +202,17 @@ class MemoryReader(Reader):
         self.address, self.stream, self.number = "postgresql:///log", STREAM, NUMBER
         self._database, self._at_query = database, at_query
 
-    def batches(self, first: int = 0) -> Iterator[StoredBatch]:
+    def batches(self, first: int = 0, end: int | None = None) -> Iterator[StoredBatch]:
         """See Reader."""
-        begin, end = self.batch_with(first), self.head.next
-        while begin < end:
+        begin, most = self.batch_with(first), 1 if end is None else PAGE
+        end = self.head.next if end is None else end
+        while True:
             self._at_query()
-            page = [each for each in self._database.kept if each.first >= begin][:PAGE]
-            for batch in page:
-                if batch.first >= end:
-                    return
-                yield stored_batch(batch)
-            if len(page) < PAGE:
+            page = [each for each in self._database.kept if begin <= each.first < end][:most]
+            yield from map(stored_batch, page)
+            if len(page) < most:
                 return
-            begin = page[-1].first + 1
+            begin, most = page[-1].first + 1, PAGE
 
     def rows(self, query: str, **values: Any) -> Any:
         """See Reader."""

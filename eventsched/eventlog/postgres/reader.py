@@ -15,7 +15,13 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import shown, sqlalchemy_url
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import LogSize, StoredRecord, StoredSnapshot, expand_deltas
-from eventsched.eventlog.postgres.stored_batch import BATCH_COLUMNS, StoredBatch, records_from
+from eventsched.eventlog.postgres.stored_batch import (
+    BATCH_COLUMNS,
+    DecodedRecord,
+    StoredBatch,
+    decoded_records,
+    records_from,
+)
 from eventsched.eventlog.schema import migrations
 
 _PAGE = 64
@@ -25,7 +31,7 @@ _HEAD = "SELECT next, hash FROM eventsched_log.head WHERE stream = :s"
 _BEGIN = "SELECT max(next) AS begin FROM eventsched_log.pruned WHERE stream = :s"
 _BATCHES = f"""
 SELECT {BATCH_COLUMNS} FROM eventsched_log.batch b
-WHERE b.stream = :s AND b.first >= :begin ORDER BY b.first LIMIT {_PAGE}
+WHERE b.stream = :s AND b.first >= :begin AND b.first < :end ORDER BY b.first LIMIT :page
 """
 _BATCH_WITH = """
 SELECT max(first) AS first FROM eventsched_log.batch WHERE stream = :s AND first <= :position
@@ -153,20 +159,22 @@ class Reader:
         """The position of the first record that was not dropped."""
         return int(self.rows(_BEGIN)[0]["begin"] or 0)
 
-    def batches(self, first: int = 0) -> Iterator[StoredBatch]:
-        """The batch that holds position ``first`` and all later ones, in order, up to the head at
-        the time of the call. Reads pages, each in a transaction of its own."""
-        begin, end = self.batch_with(first), self.head.next
+    def batches(self, first: int = 0, end: int | None = None) -> Iterator[StoredBatch]:
+        """The batch that holds position ``first`` and all later ones, in order, that begin before
+        position ``end``, by default the head at the time of the call. Reads pages, each in a
+        transaction of its own."""
+        # Without an end many callers look at the first record only.
+        begin, page = self.batch_with(first), 1 if end is None else _PAGE
+        values = {"s": self.number, "end": self.head.next if end is None else end}
         with self.connection(one_moment=False) as connection:
-            while begin < end:
-                rows = connection.execute(text(_BATCHES), {"s": self.number, "begin": begin}).all()
+            while True:
+                asked = values | {"begin": begin, "page": page}
+                rows = connection.execute(text(_BATCHES), asked).all()
                 for row in rows:
-                    if row.first >= end:
-                        return
                     yield StoredBatch(*row)
-                if len(rows) < _PAGE:
+                if len(rows) < page:
                     return
-                begin = rows[-1].first + 1
+                begin, page = rows[-1].first + 1, _PAGE
 
     def batch_with(self, position: int) -> int:
         """The first position of the batch that holds ``position``, or of the last batch if the log
@@ -176,6 +184,11 @@ class Reader:
     def read(self, first: int = 0) -> Iterator[StoredRecord]:
         """The records from position ``first`` on, in order."""
         return records_from(self.batches(first), first)
+
+    def decoded(self, first: int, end: int) -> Iterator[DecodedRecord]:
+        """The records from position ``first`` up to ``end``, decoded. It takes less time than
+        ``read`` and then ``StoredRecord.record``. Raises CorruptLogError."""
+        return decoded_records(self.batches(first, end), first, end)
 
     def last_batch(self) -> StoredBatch | None:
         """The newest batch; None in an empty stream."""

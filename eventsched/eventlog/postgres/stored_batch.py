@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
+from eventsched.domain.records import AnyRecord
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredRecord
 
@@ -14,6 +16,7 @@ BATCH_COLUMNS = (
 )
 """The columns of a StoredBatch, in the order of its fields, from ``eventsched_log.batch b``."""
 _items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
+_decoded_items = msgspec.json.Decoder(list[tuple[int, int, int, AnyRecord]])
 _kind = msgspec.json.Decoder(msgspec.defstruct("_Kind", [("kind", str)]))
 _PREFIX = b'{"kind":"'
 
@@ -54,6 +57,39 @@ def records_from(batches: Iterable[StoredBatch], first: int) -> Iterator[StoredR
         for record in batch.records:
             if record.position >= first:
                 yield record
+
+
+class DecodedRecord(NamedTuple):
+    """A record at a position, and its time (µs)."""
+
+    position: int
+    at: int
+    record: AnyRecord
+
+
+def decoded_records(
+    batches: Iterable[StoredBatch], first: int, end: int
+) -> Iterator[DecodedRecord]:
+    """The records of consecutive batches from position ``first`` up to ``end``; each batch is
+    decoded as a whole. Raises CorruptLogError."""
+    for batch in batches:
+        try:
+            items = _decoded_items.decode(batch.body)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
+            raise _undecodable(batch, problem) from problem
+        for position, (at, _, _, record) in enumerate(items, batch.first):
+            if first <= position < end:
+                yield DecodedRecord(position, at, record)
+
+
+def _undecodable(batch: StoredBatch, problem: Exception) -> CorruptLogError:
+    """The error for a batch: it names the first record that cannot be decoded."""
+    for stored in batch.records:
+        try:
+            _ = stored.record
+        except msgspec.MsgspecError as own_problem:
+            return CorruptLogError(stored.position, f"does not fit: {own_problem!r}")
+    return CorruptLogError(batch.first, str(problem))
 
 
 def _kind_of(body: bytes) -> str:

@@ -5,7 +5,8 @@ Only ``SchedulerState`` is needed for it, no configuration and no plugin. ``Fold
 says which these were, for an engine that goes on from there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import NamedTuple, TypeGuard
 
 import msgspec
@@ -16,9 +17,10 @@ from eventsched.domain.records.stimuli import in_force
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import StoredLog
+from eventsched.eventlog.port import StoredLog, StoredRecord
 from eventsched.eventlog.postgres.pruning import archived_files
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.eventlog.postgres.stored_batch import DecodedRecord
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.log_start import last_start
 from eventsched.runtime.snapshot_policy import engine_state
@@ -91,22 +93,33 @@ def state_at(log: StoredLog, reader: Reader | None, position: int, end: int) -> 
     if not 0 <= position <= end:
         raise InputError("--at", f"the log ends at position {end}", f"name a position up to {end}")
     with gc_tuning.paused():
-        folded = _start(log, reader, position)
-        state, opening = folded.state, folded.opening
-        for stored in log.read(folded.position) if folded.position < position else ():
-            if stored.position >= position:
-                break
-            try:
-                record = stored.record
-                state.apply(record, stored.at)
-            except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
-                reason = f"does not fit: {problem!r}"
-                raise CorruptLogError(stored.position, reason) from problem
-            if is_opening(record):
-                opening = record
-        if state.position != position:
-            raise CorruptLogError(state.position, "is missing")
-    return FoldedState(state, position, folded.first, opening)
+        return applied(log, _start(log, reader, position), position)
+
+
+def applied(log: StoredLog, folded: FoldedState, end: int) -> FoldedState:
+    """A state after the records of a log up to position ``end``; ``folded`` is used up. Raises
+    CorruptLogError."""
+    state, opening = folded.state, folded.opening
+    for stored in _decoded(log, folded.position, end):
+        try:
+            record = stored.record
+            state.apply(record, stored.at)
+        except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
+            reason = f"does not fit: {problem!r}"
+            raise CorruptLogError(stored.position, reason) from problem
+        if is_opening(record):
+            opening = record
+    if state.position != end:
+        raise CorruptLogError(state.position, "is missing")
+    return FoldedState(state, end, folded.first, opening)
+
+
+def _decoded(log: StoredLog, first: int, end: int) -> Iterable[DecodedRecord | StoredRecord]:
+    if first >= end:
+        return ()
+    if isinstance(log, Reader):
+        return log.decoded(first, end)
+    return takewhile(lambda stored: stored.position < end, log.read(first))
 
 
 def _start(log: StoredLog, reader: Reader | None, position: int) -> FoldedState:
