@@ -28,19 +28,19 @@ from eventsched.cli.archive_options import (
 )
 from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_at import first_position
 from eventsched.cli.output.tables import table
-from eventsched.cli.output.time_format import iso, moment, read_moment
+from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
 from eventsched.domain.records.record_catalogue import CATALOGUE
-from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.eventlog.postgres.seeking import last, position_at
+from eventsched.eventlog.postgres.seeking import last
 from eventsched.history.explain.evidence import Evidence, SearchedEvidence, uid_key
 from eventsched.history.explain.explanation import find_pod
 from eventsched.history.explain.record_text import describe, describe_with_pod, pod_of
@@ -74,11 +74,11 @@ def add_to(commands: Any) -> None:
     listed.add_argument(
         "--limit", type=_position, default=50, metavar="N", help="at most N; 0: all (default: 50)"
     )
-    listed.set_defaults(run=_with_log(_list))
+    listed.set_defaults(run=_with_log(_list), ends_unread=True)
     tail = actions.add_parser("tail", help="the last records")
     tail.add_argument("-n", dest="limit", type=_position, default=20, help="how many (default: 20)")
     tail.add_argument("-f", dest="follow", action="store_true", help="and those that come")
-    tail.set_defaults(run=_with_log(_tail))
+    tail.set_defaults(run=_with_log(_tail), ends_unread=True)
     for action in (listed, tail):
         _add_filters(action)
         add_archive_option(action)
@@ -166,9 +166,9 @@ class _Range(NamedTuple):
         first, end = getattr(options, "first", 0), getattr(options, "last", None)
         end = None if end is None else end + 1
         if options.since is not None:
-            first = max(first, _place(options.since, "--since", log))
+            first = max(first, first_position(log, options.since, "--since", or_position=False))
         if options.until is not None:
-            before = _place(options.until, "--until", log)
+            before = first_position(log, options.until, "--until", or_position=False)
             end = before if end is None else min(end, before)
         return cls(first, end, frozenset(options.kind))
 
@@ -177,23 +177,6 @@ class _Range(NamedTuple):
         is_in = stored.position >= self.first
         is_in = is_in and (self.end is None or stored.position < self.end)
         return is_in and (not self.kinds or stored.kind in self.kinds)
-
-
-def _place(text: str, option: str, log: StreamLog) -> int:
-    """The position of the first record at a time or later."""
-    head = log.head
-    newest = next(log.batches(head.next - 1)) if head.next else None
-    latest = newest.records[-1].at if newest is not None else 0
-    try:
-        virtual = newest is not None and is_virtual(latest)
-        at = read_moment(text, time.time_ns() // 1_000, virtual=virtual)
-    except (ValueError, OverflowError):
-        raise InputError(
-            option,
-            f"{text!r} is not a time",
-            "write 2026-11-21T15:00, 15:00, or a length such as 10m",
-        ) from None
-    return position_at(log, at)
 
 
 def _selected(

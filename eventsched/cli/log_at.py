@@ -14,7 +14,7 @@ from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.eventlog.postgres.seeking import position_at
+from eventsched.eventlog.postgres.seeking import PositionedLog, position_at
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.state_at import FoldedState, dropped_error, state_at
 
@@ -61,20 +61,12 @@ class OpenLog(NamedTuple):
         end = self.end
         if text.isascii() and text.isdigit():
             return int(text)
-        newest = next(self.log.batches(end - 1)).records[-1].at
-        virtual, now = is_virtual(newest), time.time_ns() // 1_000
-        try:
-            at = read_moment(text, now, virtual=virtual)
-        except (ValueError, OverflowError):
-            raise InputError(
-                option,
-                f"{text!r} is neither a position nor a time",
-                "write a number, 2026-11-21T15:00, 15:00, or a length such as 10m",
-            ) from None
-        latest = newest if virtual else max(now, newest)
+        at, latest = _read_time(self.log, text, option, or_position=True)
         if at > latest:
-            problem = f"{text} is after {'the end' if virtual else 'now'}: {moment(latest)}"
-            raise InputError(option, problem, f"the log ends at position {end}")
+            problem = f"{text} is after {'the end' if is_virtual(latest) else 'now'}"
+            raise InputError(
+                option, f"{problem}: {moment(latest)}", f"the log ends at position {end}"
+            )
         return self._position_after(at, text, option)
 
     def _position_after(self, at: int, text: str, option: str) -> int:
@@ -89,6 +81,29 @@ class OpenLog(NamedTuple):
         raise InputError(
             option, f"{text} is before the first record", f"the log begins at {moment(first)}"
         )
+
+
+def first_position(log: PositionedLog, text: str, where: str, *, or_position: bool) -> int:
+    """The position of the first record at a time or later; with ``or_position`` a number is a
+    position. Errors name ``where``. Raises InputError."""
+    if or_position and text.isascii() and text.isdigit():
+        return int(text)
+    return position_at(log, _read_time(log, text, where, or_position=or_position)[0])
+
+
+def _read_time(log: PositionedLog, text: str, where: str, *, or_position: bool) -> tuple[int, int]:
+    """The time (µs) that a text means, and the latest one of the log: its end in a simulation, or
+    else now. Raises InputError."""
+    end, now = log.head.next, time.time_ns() // 1_000
+    newest = next(log.batches(end - 1)).records[-1].at if end else now
+    try:
+        at = read_moment(text, now, virtual=is_virtual(newest))
+    except (ValueError, OverflowError):
+        problem = "is neither a position nor a time" if or_position else "is not a time"
+        number = "a number, " if or_position else ""
+        remedy = f"write {number}2026-11-21T15:00, 15:00, or a length such as 10m"
+        raise InputError(where, f"{text!r} {problem}", remedy) from None
+    return at, newest if is_virtual(newest) else max(now, newest)
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from eventsched import __version__, signals
-from eventsched.cli.answers.answer_forms import has_pager
+from eventsched.cli.answers.answer_forms import ends_unread, has_pager
 from eventsched.cli.answers.pager import paged
 from eventsched.cli.database_options import database_of
 from eventsched.cli.object_names import name_offer
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return signals.ENDED_BY_SIGTERM
     code = 0
     try:
-        with paged(wanted=has_pager(options)):
+        with paged(wanted=has_pager(options), ends_unread=ends_unread(options)):
             code = options.run(options)
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe; the interpreter must not flush into it.

@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--stream", metavar="NAME", help="the stream that the views show (default: all)"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, ends_unread=True)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from eventsched.cli.answers.answer_forms import (
     WIDE,
     YAML,
     add_output_option,
+    ends_unread,
     has_pager,
     is_document,
     yaml_text,
@@ -193,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prog = f"kubectl eventsched {options.command}"
     code = 0
     try:
-        with paged(wanted=has_pager(options)):
+        with paged(wanted=has_pager(options), ends_unread=ends_unread(options)):
             code = asyncio.run(_run(options))
     except InputError as error:
         print(f"{prog}: {error}", file=sys.stderr)

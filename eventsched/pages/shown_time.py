@@ -1,5 +1,6 @@
 """The time that a page shows: its place in the log, and the links to earlier and later ones."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ _TICKS = 400
 """Steps of the slider from one end to the other."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_DATE = re.compile(r"\d{4}-?\d\d")
 
 
 class TimeLink(NamedTuple):
@@ -41,6 +43,11 @@ class ShownTime(NamedTuple):
     links: list[TimeLink]
     recent: list[tuple[str, str]]
     """The words of ranges that end at this time, and where each begins, as ``from`` takes it."""
+
+
+def moves(at: str) -> bool:
+    """Whether a word means another time whenever it is read: neither a position nor a date."""
+    return not at.isdecimal() and _DATE.match(at) is None
 
 
 def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | None:

@@ -18,7 +18,7 @@ from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
 from eventsched.pages.page_question import PageQuestion, PageRequest
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
-from eventsched.pages.shown_time import ShownTime, shown_time
+from eventsched.pages.shown_time import ShownTime, moves, shown_time
 from eventsched.web.http.entity_tags import entity_tag, names_tag
 from eventsched.web.http.response_headers import with_headers
 
@@ -72,6 +72,8 @@ class _Pages:
                 raise HTTPException(HTTPStatus.REQUEST_URI_TOO_LONG)
             query = {name: value for name, value in request.query_params.items() if value}
             asked = PageRequest(request.path_params, query)
+            if (settled := await self._settled(request, screen, asked)) is not None:
+                return settled
             question = screen.question(asked)
             answer = await ask(self._api, question, request)
             streams = await ask(self._api, PageQuestion("/streams"), request)
@@ -83,6 +85,22 @@ class _Pages:
             return self._page(request, shown)
 
         return page
+
+    async def _settled(
+        self, request: Request, screen: Screen, asked: PageRequest
+    ) -> Response | None:
+        """The way to the same page at a position, if it is asked for at a time that moves, such as
+        ``10m``: all calls of the page are about one moment. None if it does not, or is wrong."""
+        at = asked.query.get("at")
+        if not screen.has_past or at is None or request.method != "GET" or not moves(at):
+            return None
+        call = call_of("/position", stream=asked.query.get("stream"), at=at)
+        answer = await ask(self._api, PageQuestion(call), request)
+        if answer.status != HTTPStatus.OK:
+            return None
+        query = {**asked.query, "at": str(answer.document["position"])}
+        headers = {**_PAGES, "Location": f"?{urlencode(query)}", "Cache-Control": "no-store"}
+        return Response(None, HTTPStatus.TEMPORARY_REDIRECT, headers)
 
     async def _posted(self, request: Request, shown: _Shown) -> Response:
         """The page with what its form asks, or events with progress and then that page."""

@@ -99,6 +99,20 @@ def test_without_javascript(watched: Watched, url: str) -> None:
         expect(page.get_by_role("link", name="Live")).to_have_attribute("aria-current", "true")
 
 
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_a_length_of_time_is_read_once(watched: Watched, url: str, script: bool) -> None:
+    """Then all calls of the page, and its links, are about one position."""
+    with watched.page(script=script) as page:
+        position = page.request.get(f"{url}/api/v1/position?stream={TIGHT}&at=2m").json()
+        page.goto(f"{url}/?stream={TIGHT}")
+        page.get_by_label("Go to").fill("2m")
+        page.get_by_role("button", name="Go", exact=True).click()
+        place = f"{url}/?stream={TIGHT}&at={position['position']}"
+        page.wait_for_url(place)
+        page.get_by_role("navigation").get_by_role("link", name="Pods").click()
+        page.wait_for_url(place.replace("/?", "/pods?"))
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_past_is_accessible(

@@ -53,6 +53,12 @@ def has_pager(options: argparse.Namespace) -> bool:
     return not (getattr(options, "no_pager", True) or follows)
 
 
+def ends_unread(options: argparse.Namespace) -> bool:
+    """Whether the command ends if the reader leaves the pager: it prints while it reads a log that
+    may be long, and has no other exit code than 0."""
+    return bool(getattr(options, "ends_unread", False))
+
+
 def is_document(output: str | None) -> bool:
     """Whether a form is one for programs."""
     return output in (JSON, YAML)

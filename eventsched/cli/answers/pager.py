@@ -35,17 +35,19 @@ def pager_command(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 
 @contextmanager
-def paged(*, wanted: bool) -> Iterator[None]:
+def paged(*, wanted: bool, ends_unread: bool = False) -> Iterator[None]:
     """In the block, standard output is shown by the pager once it fills the screen, if that is
     ``wanted`` and standard output is a terminal. Ends when the pager does. If the reader ends the
-    pager first, the block ends at its next output, without an error."""
+    pager first, the rest of the output is dropped, and the block runs to its end, because its exit
+    code is part of the answer. With ``ends_unread`` the block ends at its next output instead,
+    without an error."""
     terminal = sys.stdout
     command = pager_command() if wanted and terminal.isatty() else ()
     if not command:
         yield
         return
     size = os.get_terminal_size(terminal.fileno())
-    output = PagedOutput(terminal, command, size.lines, size.columns)
+    output = PagedOutput(terminal, command, size.lines, size.columns, ends_unread=ends_unread)
     sys.stdout = output
     try:
         yield
@@ -62,9 +64,15 @@ class PagedOutput(io.TextIOBase):
     ``columns``. Otherwise it answers as the terminal does, such as its width."""
 
     def __init__(
-        self, terminal: TextIO, command: tuple[str, ...], lines: int, columns: int
+        self,
+        terminal: TextIO,
+        command: tuple[str, ...],
+        lines: int,
+        columns: int,
+        *,
+        ends_unread: bool,
     ) -> None:
-        self._terminal, self._command = terminal, command
+        self._terminal, self._command, self._ends_unread = terminal, command, ends_unread
         self._room, self._columns = lines - 1, max(1, columns)
         self._held: list[str] = []
         self._pager: subprocess.Popen[str] | None = None
@@ -77,9 +85,11 @@ class PagedOutput(io.TextIOBase):
         return self._pager is not None
 
     def write(self, text: str) -> int:
-        """Holds the text back, or passes it on. Raises BrokenPipeError if the pager has ended."""
+        """Holds the text back, or passes it on. If the pager has ended, the text is dropped, or
+        with ``ends_unread`` BrokenPipeError is raised."""
         if not self._is_held:
-            return self._target().write(text)
+            self._pass(text)
+            return len(text)
         self._held.append(text)
         self._room -= sum(len(line) // self._columns for line in text.splitlines())
         self._room -= text.count("\n")
@@ -90,7 +100,8 @@ class PagedOutput(io.TextIOBase):
     def flush(self) -> None:
         """Flushes what was passed on."""
         if not self._is_held:
-            self._target().flush()
+            with self._reader_may_leave():
+                self._target().flush()
 
     def fileno(self) -> int:
         """The terminal's."""
@@ -142,4 +153,17 @@ class PagedOutput(io.TextIOBase):
         self._is_held = False
         text, self._held = "".join(self._held), []
         if text:
+            self._pass(text)
+
+    def _pass(self, text: str) -> None:
+        with self._reader_may_leave():
             self._target().write(text)
+
+    @contextmanager
+    def _reader_may_leave(self) -> Iterator[None]:
+        """A pager that has ended is an error with ``ends_unread`` only; a terminal's always is."""
+        try:
+            yield
+        except BrokenPipeError:
+            if self._ends_unread or self._pager is None:
+                raise

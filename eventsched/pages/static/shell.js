@@ -182,6 +182,10 @@ export async function refresh({ isWhole = false } = {}) {
     const { page, response } = await fetchPage(location.href, own.signal);
     if (own.signal.aborted) return;
     if (response.headers.has("X-Needs-Token")) return askForToken(true);
+    if (response.redirected) { // to the position of a time such as 10m
+      history.replaceState(null, "", response.url);
+      address = addressOf(new URL(response.url));
+    }
     failures = 0;
     const fresh = response.headers.get("ETag");
     const isProblem = !response.ok;

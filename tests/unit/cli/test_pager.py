@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from eventsched.cli.answers.pager import paged, pager_command
+from eventsched.cli.main import main
 
 LONG = "".join(f"line {number}\n" for number in range(10))
 ON_TERMINAL = LONG.replace("\n", "\r\n")
@@ -114,15 +115,41 @@ def test_a_pager_that_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.process
 def test_a_pager_that_ends_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer ends, too, without an error; one of the command itself is one."""
+    """With ``ends_unread`` the answer ends, too, without an error; one of the command itself is
+    one."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("EVENTSCHED_PAGER", "true")
     written = 0
     with a_terminal(5, 80):
-        with paged(wanted=True):
+        with paged(wanted=True, ends_unread=True):
             for _ in range(100_000):
                 sys.stdout.write(LONG)
                 written += 1
-        with pytest.raises(BrokenPipeError), paged(wanted=True):
+        with pytest.raises(BrokenPipeError), paged(wanted=True, ends_unread=True):
             raise BrokenPipeError
     assert 0 < written < 100_000
+
+
+@pytest.mark.process
+def test_a_command_goes_on_without_its_reader(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its exit code is that of its answer."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("EVENTSCHED_PAGER", "true")
+    written = 0
+    with a_terminal(5, 80), paged(wanted=True):
+        for _ in range(20_000):
+            sys.stdout.write(LONG)
+            sys.stdout.flush()
+            written += 1
+    assert written == 20_000
+    names = ("old.yaml", "new.yaml")
+    kind = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    for name, count in zip(names, (1, 300), strict=True):
+        profiles = [f"- {{schedulerName: s{number}}}" for number in range(count)]
+        (tmp_path / name).write_text(f"{kind}profiles:\n" + "\n".join(profiles) + "\n")
+    differ = ["config", "diff", *(str(tmp_path / name) for name in names)]
+    with a_terminal(5, 80):
+        assert main(differ) == 1
+        assert main([*differ[:3], differ[2]]) == 0

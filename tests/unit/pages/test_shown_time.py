@@ -2,9 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
-from eventsched.pages.shown_time import shown_time
+from eventsched.pages.shown_time import moves, shown_time
 
 BEGIN, END = "2026-11-21T15:17:19.240922+00:00", "2026-11-21T15:17:21.000001+00:00"
+
+
+def test_times_that_move() -> None:
+    moving = ("10m", "1.5h", "10m ago", "15:04", "1d 06:00:00", "15:04:05.1 UTC")
+    assert [at for at in moving if not moves(at)] == []
+    fixed = ("0", "4711", BEGIN, "2026-11-21", "20261121", "2026-11-21 15:17:19 UTC")
+    assert [at for at in fixed if moves(at)] == []
 
 
 def test_both_ends_are_within_the_log() -> None:

@@ -259,3 +259,19 @@ def test_lengths_of_time(seconds: float | None, text: str) -> None:
 def test_lines_end_between_the_words_of_a_name() -> None:
     assert breakable("NodeAffinity: a<B>") == "Node<wbr>Affinity: a&lt;B&gt;"
     assert breakable("CSI") == "CSI"
+
+
+def test_a_time_that_moves_is_settled_first() -> None:
+    """Nothing else is asked of the API; what is wrong, is fixed, or has no past is shown as it
+    is."""
+    api = GivenApi()
+    page = Pages(api).get("/pods?stream=live&at=10m+ago&sort=since")
+    assert (page.status_code, page.headers["location"]) == (307, "?stream=live&at=9&sort=since")
+    assert page.headers["cache-control"] == "no-store"
+    assert [(path, query) for path, query, _ in api.asked] == [
+        ("/api/v1/position", "stream=live&at=10m+ago")
+    ]
+    for query in ("at=4", "at=2026-11-21", ""):
+        assert Pages(GivenApi()).get(f"/pods?{query}").status_code == 200
+    wrong = GivenApi(position={"status": 400, "title": "Bad Request", "detail": "no time"})
+    assert Pages(wrong).get("/pods?at=10x").status_code == 200
