@@ -10,6 +10,7 @@ from markupsafe import Markup
 from eventsched.domain.units import is_virtual
 from eventsched.pages.api_call import segment
 from eventsched.pages.attempt_runs import attempt_runs
+from eventsched.pages.story_links import linked
 
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
@@ -26,7 +27,7 @@ def environment() -> Environment:
     )
     env.filters.update(
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
-        breakable=breakable, attempt_runs=attempt_runs,
+        breakable=breakable, attempt_runs=attempt_runs, linked=linked,
     )  # fmt: skip
     return env
 

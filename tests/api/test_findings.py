@@ -129,6 +129,26 @@ def test_a_client_sees_evictions_with_pods_of_its_own(whole: Client, prod: Clien
     assert "not yours" in prod.problem(f"/evictions?{OF_STREAM}&namespace=guests", 403)
 
 
+def test_headlines_name_who_evicted_whom(whole: Client, prod: Client) -> None:
+    """On both sides; a victim that was leaving already was not evicted."""
+
+    def timeline(client: Client, pod: str) -> Any:
+        return client.get(f"/pods/{pod}/timeline?{OF_STREAM}")
+
+    gone = timeline(whole, "prod/a")
+    assert gone["headline"][0].endswith("; it was on n1; guests/boss evicted it")
+    assert gone["pods"] == ["guests/b", "guests/boss", "prod/c"]
+    assert "evict" not in timeline(whole, "prod/c")["headline"][0]
+    assert timeline(whole, "guests/d")["headline"][0].endswith("; guests/boss evicts it")
+    step = timeline(whole, "guests/boss")["headline"][1]
+    assert step.startswith("Next step: wait until guests/d has left n1")
+    hidden = timeline(prod, "prod/a")
+    assert hidden["headline"][0].endswith("; a pod of another namespace evicted it")
+    assert hidden["pods"] == ["prod/c"]
+    summary = whole.get(f"/pods/prod/a/explain?{OF_STREAM}")["summary"]
+    assert summary["evicted_by"] == "guests/boss"
+
+
 def test_which_plugin_refuses_most(whole: Client) -> None:
     answer = whole.get(f"/refusals?{OF_STREAM}")
     [attempt, _] = decided(whole, "late")

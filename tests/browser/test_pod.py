@@ -103,6 +103,29 @@ def test_several_lives_of_one_name(watched: Watched, url: str) -> None:
         expect(page.locator(".lead")).to_contain_text("has been gone")
 
 
+def test_lines_of_the_story_lead_on(watched: Watched, url: str) -> None:
+    """To the decision of an attempt, else to the pod as it was then; and from there, why not a
+    node."""
+    with watched.page(script=False) as page:
+        path, story = retried(page, url)
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        first = story["attempts"][0]["seq"]
+        decided = page.locator(f"#p{first} a").first
+        assert decided.get_attribute("href") == f"/decisions/{first}?stream={TIGHT}"
+        positions = page.locator(".history li > .quiet a")
+        expect(positions).to_have_count(page.locator(".history li").count())
+        page.goto(f"{url}{path}?stream={TIGHT}&at={first + 1}")
+        page.get_by_label("Node", exact=True).fill("node-00001")
+        page.get_by_role("button", name="Why not?").click()
+        asked = f"stream={TIGHT}&node=node-00001&attempt=1"
+        answer = page.request.get(f"{url}/api/v1{path}/why-not?{asked}").json()
+        expect(page.locator(".remedies")).to_contain_text("Attempt 1 was decided again")
+        for changes in answer["remedies"]:
+            for change in changes:
+                expect(page.locator(".remedies")).to_contain_text(change["text"])
+        assert f"at={first + 1}" in page.url
+
+
 def test_a_bar_leads_to_its_line_of_the_story(watched: Watched, url: str) -> None:
     """The page stays: only the place in it changes."""
     with watched.page() as page:

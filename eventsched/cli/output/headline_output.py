@@ -16,7 +16,14 @@ from eventsched.domain.records import (
     Queue,
 )
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Step
-from eventsched.history.explain.headline import Headline, headline
+from eventsched.history.explain.headline import (
+    BINDING,
+    BOUND,
+    WAITING,
+    Headline,
+    headline,
+    victims_text,
+)
 from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
 from eventsched.history.reason_codes import differences
 
@@ -28,7 +35,8 @@ def headline_text(explained: Explanation, now: int) -> list[str]:
     """One or two sentences, a line each; ``now`` in µs."""
     answer = headline(explained)
     text = _shadow_text(explained, answer, now) if explained.is_shadow else ""
-    lines = [f"{explained.pod.full_name} {text or _state_text(answer, now)}"]
+    text = text or _state_text(answer, now) + _made_room(explained, answer)
+    lines = [f"{explained.pod.full_name} {text}"]
     if answer.next_step:
         lines.append(f"Next step: {answer.next_step}.")
     return lines
@@ -50,15 +58,31 @@ def headline_json(explained: Explanation) -> dict[str, Any]:
     }
 
 
+def _made_room(explained: Explanation, answer: Headline) -> str:
+    """Which pods had to leave the node of a pod that has one; "" if none did."""
+    room = explained.preemption
+    if answer.state not in (BOUND, BINDING, WAITING) or room is None or room.landed != answer.node:
+        return ""
+    return f"; {victims_text(room.victims)} had to leave it for this pod"
+
+
+def _leaving(answer: Headline) -> str:
+    """Whether the pod is being deleted, and for whom it has to leave."""
+    if answer.evicted_by:
+        return f"; {answer.evicted_by} evicts it{', and it is being deleted' * answer.deleting}"
+    return "; it is being deleted" if answer.deleting else ""
+
+
 def _state_text(answer: Headline, now: int) -> str:
     since = with_distance(answer.since, now)
-    deleting = "; it is being deleted" if answer.deleting else ""
+    deleting = _leaving(answer)
     match answer.state:
         case "bound":
             return f"has been on {answer.node} since {since}{deleting}"
         case "gone":
             last_node = f"; it was on {answer.node}" if answer.node else ""
-            return f"has been gone since {since}{last_node}"
+            evicted = f"; {answer.evicted_by} evicted it" if answer.evicted_by else ""
+            return f"has been gone since {since}{last_node}{evicted}"
         case "binding":
             return f"has been binding to {answer.node} since {since}{deleting}"
         case "waiting":

@@ -24,6 +24,7 @@ from eventsched.history.decision_vectors import (
     VectorSource,
 )
 from eventsched.history.explain import update_differences
+from eventsched.history.explain.evictions import ExplainedEviction, eviction_of
 from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
 from eventsched.history.explain.origins import Origin, origins_of
 from eventsched.history.explain.preemption_explanation import (
@@ -119,6 +120,8 @@ class Explanation:
     """The position of the first record that was kept, if the pod was added before; else 0."""
     is_shadow: bool = False
     """Whether the log is a shadow's, by whose decisions nothing is bound."""
+    eviction: ExplainedEviction | None = None
+    """The eviction of the pod. A shadow evicts none."""
 
     @property
     def moves(self) -> list[Step]:
@@ -148,19 +151,23 @@ def explain(
         for step in steps
         if isinstance(step.record, PodDecided)
     ]
+    eviction = None
+    if not evidence.is_shadow:
+        recorded = ((step.position, step.record) for step in steps)
+        eviction = eviction_of(evidence, pod.uid, recorded)
     index = _attempt_index(attempts, attempt, pod)
     if index is None:
         if node is not None:
             raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
         return Explanation(
             evidence.stream, pod, older, steps, tuple(attempts), None, begin=begin,
-            is_shadow=evidence.is_shadow,
+            is_shadow=evidence.is_shadow, eviction=eviction,
         )  # fmt: skip
     attempts[index] = _with_vectors(evidence, attempts[index], verdicts, node, recompute)
     return Explanation(
         evidence.stream, pod, older, steps, tuple(attempts), attempts[index],
         _preemption_of(evidence, pod, steps, attempts[index], recompute or evidence.detail), begin,
-        evidence.is_shadow,
+        evidence.is_shadow, eviction,
     )  # fmt: skip
 
 

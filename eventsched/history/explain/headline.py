@@ -17,6 +17,7 @@ from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"
+VICTIMS_NAMED = 3
 _QUEUED = ("active", "backoff", "unschedulable", "gated")
 
 
@@ -29,6 +30,7 @@ class Headline:
     ``plugin`` and ``reason``: the dominant refusal of the last attempt (dominant_refusal.py), on
     ``nodes`` of ``of``; both 0 if no node was refused. ``waits_for``: the plugins whose waits delay
     the bind, or the scheduling gates. ``helps``: what would help, "" if that is not known.
+    ``evicted_by``: the pod for which it had to leave its node, or has to; "" without one.
     ``next_step``: what to do about it, as an imperative phrase; "" if a pod needs nothing.
     """
 
@@ -48,6 +50,7 @@ class Headline:
     next_step: str = ""
     scheduler: str = ""
     deleting: bool = False
+    evicted_by: str = ""
 
 
 def headline(explained: Explanation) -> Headline:
@@ -63,6 +66,8 @@ def headline(explained: Explanation) -> Headline:
         pod.until = min((wait.due for wait in open_waits), default=None)
     elif pod.state in _QUEUED and pod.state != "gated":
         _add_refusal(pod, last, explained.steps)
+    if explained.eviction is not None and pod.state in (BOUND, GONE):
+        pod.evicted_by = explained.eviction.by
     pod.next_step = _next_step(pod, explained)
     return pod
 
@@ -89,7 +94,8 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
     room = explained.preemption
     last = explained.attempts[-1].position if explained.attempts else -1
     if room is not None and room.position > last and not room.landed:
-        return f"wait until the evicted pods have left {room.decided.node}, it is tried again then"
+        left = f"{victims_text(room.victims)} {'has' if len(room.victims) == 1 else 'have'} left"
+        return f"wait until {left} {room.decided.node}, it is tried again then"
     spec = None
     for step in explained.steps:
         if isinstance(step.record, records.PodAdded | records.PodUpdated):
@@ -114,6 +120,15 @@ def _circumstances(explained: Explanation) -> Circumstances:
         examples[0] if examples else "",
         last.decided.message,
     )
+
+
+def victims_text(names: Sequence[str]) -> str:
+    """The names of victims in a sentence: the first ones, and how many there are besides."""
+    known = list(dict.fromkeys(names))
+    if len(known) > VICTIMS_NAMED + 1:
+        rest = len(names) - VICTIMS_NAMED
+        known = [*known[:VICTIMS_NAMED], f"{rest} more"]
+    return " and ".join(filter(None, [", ".join(known[:-1]), *known[-1:]]))
 
 
 def _apply(pod: Headline, at: int, record: AnyRecord) -> None:

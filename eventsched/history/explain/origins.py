@@ -1,6 +1,6 @@
 """The events elsewhere that moved a pod between queues."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from eventsched.domain import records
@@ -13,11 +13,13 @@ _DEFINITIONS = ("VerdictDefined", "ScoringDefined")
 
 @dataclass(frozen=True)
 class Origin:
-    """The record that began the step of another record: its position, kind and text."""
+    """The record that began the step of another record: its position, kind and text, and the names
+    of the pods that it is about."""
 
     position: int
     kind: str
     text: str
+    pods: tuple[str, ...] = ()
 
 
 def origins_of(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin]:
@@ -38,19 +40,34 @@ def origins_of(evidence: Evidence, positions: Iterable[int]) -> dict[int, Origin
         for position in origin_at.values()
         if position in stored and stored[position].kind != "TimePassed"
     }
-    texts = _texts(evidence, origins)
+    names = _names(evidence, origins.values())
+    texts = _texts(evidence, origins, names)
     return {
-        step: Origin(position, type(origins[position]).__name__, texts[position])
+        step: Origin(
+            position,
+            type(origins[position]).__name__,
+            texts[position],
+            tuple(sorted({names[uid] for uid in _pods(origins[position]) if uid in names})),
+        )
         for step, position in origin_at.items()
         if position in origins
     }
 
 
-def _texts(evidence: Evidence, origins: dict[int, AnyRecord]) -> dict[int, str]:
+def _pods(record: AnyRecord) -> set[str]:
+    """The uids of all pods that the text of a record names."""
+    own = pod_of(record)
+    return pods_named_in(record) | ({own} if own is not None else set())
+
+
+def _names(evidence: Evidence, found: Iterable[AnyRecord]) -> dict[str, str]:
+    return evidence.names({uid for record in found for uid in _pods(record)})
+
+
+def _texts(
+    evidence: Evidence, origins: dict[int, AnyRecord], names: Mapping[str, str]
+) -> dict[int, str]:
     """The texts of records by position, with the names of their pods."""
-    uids = {uid for record in origins.values() if (uid := pod_of(record)) is not None}
-    others = {uid for record in origins.values() for uid in pods_named_in(record)}
-    names = evidence.names(uids | others)
     deleted = {
         record.uid: position
         for position, record in origins.items()

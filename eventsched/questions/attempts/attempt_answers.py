@@ -80,8 +80,8 @@ class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """A pod's way from its arrival (``begin``, µs) to ``end``: a little after the present for a
     pod that waits, and after the last of its records for others. ``headline``: where it stands,
-    and the next step, in a sentence each; ``story``: how it came to be there. ``demands`` is null
-    if the records that had them were dropped."""
+    and the next step, in a sentence each; ``story``: how it came to be there. ``pods`` are the
+    others that these name. ``demands`` is null if the records that had them were dropped."""
 
     stream: str
     namespace: str
@@ -93,6 +93,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     demands: PodDemands | None
     lanes: list[TimelineLane]
     story: list[StoryLineAnswer]
+    pods: list[str]
 
 
 class VerdictChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,9 @@ from eventsched.cli.output.time_format import iso
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.domain.units import SECOND
-from eventsched.history.explain.evidence import uid_key
+from eventsched.history.explain.evidence import Evidence, uid_key
 from eventsched.history.explain.explanation import Explanation, Step, explain
+from eventsched.history.explain.record_text import pods_named_in
 from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.questions.attempts.attempt_answers import (
     StoryLineAnswer,
@@ -37,14 +38,23 @@ def pod_timeline(
 ) -> Timeline:
     """The timeline of a pod (``namespace/name``, or a uid), with ``end`` up to that position.
     Raises InputError, also NoPodError and NotVisibleError."""
-    explained = explain(evidence_before(stream, sees, end), pod)
+    evidence = evidence_before(stream, sees, end)
+    explained = explain(evidence, pod)
     now = stream.present if end is None else record_time(stream, end - 1)
-    return timeline(explained, now or 0)
+    return _timeline(explained, _named(evidence, explained), now or 0)
 
 
-def timeline(explained: Explanation, now: int) -> Timeline:
+def _named(evidence: Evidence, explained: Explanation) -> list[str]:
+    """The names of other pods that the story has, of those that may be seen."""
+    uids = {uid for step in explained.steps for uid in pods_named_in(step.record)}
+    names = set(evidence.names(uids).values())
+    names |= {name for step in explained.steps if step.origin for name in step.origin.pods}
+    return sorted(name for name in names - {explained.pod.full_name} if "/" in name)
+
+
+def _timeline(explained: Explanation, pods: list[str], now: int) -> Timeline:
     """The timeline of an explained pod. ``now`` (µs) is the time at the log's end, or the clock's:
-    up to there a pod has waited that has no node."""
+    up to there a pod has waited that has no node. ``pods`` are the others that its story names."""
     bars = _Bars(explained.pod.uid)
     for step in explained.steps:
         bars.take(step)
@@ -66,6 +76,7 @@ def timeline(explained: Explanation, now: int) -> Timeline:
             StoryLineAnswer(position=line.position, at=iso(line.at), text=line.text)
             for line in story_lines(explained)
         ],
+        pods=pods,
     )
 
 
