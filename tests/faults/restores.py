@@ -123,7 +123,7 @@ class RestoredWorld(World):
         """Restores the API server from a backup."""
         self._stop_server()
         self.api.restore(backup, raised=raised)
-        # Whoever listed before the restore knows no revived pod, which has this version.
+        # A leader that listed before the restore knows no revived pod, which has this version.
         newest = self.api.version - 1
         for process in self.processes.values():
             process.gaps = dict.fromkeys(self.api.resources)

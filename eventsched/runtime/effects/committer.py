@@ -1,6 +1,7 @@
 """Writes a simulation's batches to its log, one at a time."""
 
 from collections import deque
+from collections.abc import Callable
 
 from eventsched.eventlog.port import Batch, EventLog
 
@@ -17,7 +18,7 @@ class Committer:
         """Without a log nothing is written; this is for measuring the cost of logging."""
         self._log = log
         self._is_under_way = False
-        self._waiting: deque[tuple[Batch, int]] = deque()
+        self._waiting: deque[tuple[Batch, int] | Callable[[EventLog], None]] = deque()
         self._waiting_bytes = 0
 
     def begin(self, batch: Batch) -> None:
@@ -33,6 +34,14 @@ class Committer:
         self._waiting_bytes += size
         if not self._is_under_way:
             self._send(self._log)
+
+    def then(self, call: Callable[[EventLog], None]) -> None:
+        """Calls with the log once all batches so far are committed, and before the next one is
+        begun. Raises what the call and the log raise."""
+        if self._log is not None:
+            self._waiting.append(call)
+            if not self._is_under_way:
+                self._send(self._log)
 
     def advance(self) -> None:
         """Begins the next batch that waits, if the one under way is committed. Does not wait; call
@@ -52,11 +61,16 @@ class Committer:
     def _finish(self, log: EventLog) -> None:
         log.finish()
         self._is_under_way = False
-        if self._waiting:
-            self._send(log)
+        self._send(log)
 
     def _send(self, log: EventLog) -> None:
-        batch, size = self._waiting.popleft()
-        self._waiting_bytes -= size
-        log.begin(batch)
-        self._is_under_way = True
+        """Takes what waits, up to the next batch."""
+        while self._waiting and not self._is_under_way:
+            next_one = self._waiting.popleft()
+            if isinstance(next_one, tuple):
+                batch, size = next_one
+                self._waiting_bytes -= size
+                log.begin(batch)
+                self._is_under_way = True
+            else:
+                next_one(log)

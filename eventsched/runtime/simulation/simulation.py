@@ -40,6 +40,8 @@ from eventsched.scheduling.engine import Engine
 DEFAULT_SEED = "eventsched"
 BATCH_SIZE = 256
 """Records of a batch. Readers see the log of a running simulation in steps of this size."""
+SNAPSHOT_EVERY, SNAPSHOT_EVERY_POD = 25_000, 3
+"""Records between two snapshots, and for each pod: the cost of a snapshot grows with the pods."""
 MAX_ERRORS_IN_A_ROW = 1_000
 """A run is given up after this many errors in a row, or three for each waiting pod if these are
 more."""
@@ -70,7 +72,7 @@ class Simulation:
         inputs: Mapping[str, str] | None = None,
         batch_size: int | None = None,
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
-        snapshot_every: int = 25_000,
+        snapshot_every: int | None = None,
         detail_levels: DetailLevels | None = None,
         begins: tuple[StateSnapshot, int] | None = None,
         watch: Callable[[list[LogEntry]], None] = lambda logged: None,
@@ -80,7 +82,8 @@ class Simulation:
         ``watch`` is called with the records of each step.
         ``detail_levels`` says which vectors are stored, by default all. Without a log nothing is
         recorded; this is for measuring. ``store_snapshot`` is called
-        every ``snapshot_every`` records and at the end. ``batch_size`` is BATCH_SIZE by default. If
+        every ``snapshot_every`` records (None: SNAPSHOT_EVERY, or SNAPSHOT_EVERY_POD for each pod
+        if that is more) and at the end. ``batch_size`` is BATCH_SIZE by default. If
         the log is not empty, ``resumption.resume`` must be called before ``run``."""
         self.engine: Engine = assembly.engine(
             with_detail=log is not None, detail_levels=detail_levels
@@ -133,9 +136,9 @@ class Simulation:
             self.utilization.advance(now)
             self._instant(now, progress)
         self._commit()
-        self._committer.wait()
         if self.snapshot_position < self.engine.position:
             self._store_snapshot()
+        self._committer.wait()
         return self.counters
 
     def take_in(self, stimulus: records.Stimulus) -> None:
@@ -144,8 +147,9 @@ class Simulation:
         self._commit()
         self._committer.wait()
 
-    def snapshot(self, head_hash: bytes) -> StoredSnapshot:
-        """A snapshot of the run. Everything decided must be committed."""
+    def snapshot(self) -> StoredSnapshot:
+        """A snapshot of the run, without the hash of the log's last batch: that one may not be
+        committed yet."""
         run = SimulationSnapshot(
             engine=msgspec.Raw(self.engine.snapshot()),
             observed=self.observed,
@@ -156,7 +160,7 @@ class Simulation:
         )
         return StoredSnapshot(
             position=self.engine.position,
-            hash=head_hash,
+            hash=b"",
             digest=self.engine.state.digest(),
             version=label(),
             body=zlib.compress(msgspec.json.encode(run), 1),
@@ -247,15 +251,18 @@ class Simulation:
             self._committer.begin(closed.batch)
 
     def _store_snapshot_when_due(self) -> None:
-        is_many = self.engine.position - self.snapshot_position >= self._snapshot_every
-        if self._store is not None and (
-            is_many or self._bytes_since_snapshot * BYTE_SECONDS >= APPLY_SECONDS
-        ):
+        if self._store is None:
+            return
+        pods = len(self.engine.state.pods)
+        every = self._snapshot_every or max(SNAPSHOT_EVERY, SNAPSHOT_EVERY_POD * pods)
+        is_many = self.engine.position - self.snapshot_position >= every
+        if is_many or self._bytes_since_snapshot * BYTE_SECONDS >= APPLY_SECONDS:
             self._commit()
-            self._committer.wait()
             self._store_snapshot()
 
     def _store_snapshot(self) -> None:
-        if self._store is not None and self._log is not None:
-            self._store(self.snapshot(self._log.head_hash))
+        """Makes a snapshot, and stores it behind the batches that are under way."""
+        if (store := self._store) is not None and self._log is not None:
+            snapshot = self.snapshot()
+            self._committer.then(lambda log: store(snapshot._replace(hash=log.head_hash)))
             self.snapshot_position, self._bytes_since_snapshot = self.engine.position, 0

@@ -8,7 +8,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Bind
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import Batch
+from eventsched.eventlog.port import Batch, EventLog
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.effects import committer as committer_module
 from eventsched.runtime.effects.batches import BatchBuilder, BatchWithEffects
@@ -128,6 +128,34 @@ def test_batches_wait_while_the_log_is_busy(monkeypatch: pytest.MonkeyPatch) -> 
     committer.wait()
     assert log.offered == begun
     assert log.head == engine.position
+
+
+def test_a_call_waits_for_the_batches_before_it() -> None:
+    """And the batches after it wait for the call."""
+    engine, log = written(2)
+    builder, committer = BatchBuilder(engine.state), Committer(log)
+    calls: list[tuple[int, int]] = []
+    before = log.head
+
+    def begin_next() -> None:
+        builder.add(engine.schedule_next())
+        committer.begin(close(builder).batch)
+
+    def note(called_with: EventLog) -> None:
+        calls.append((called_with.head, len(log.offered)))
+
+    committer.then(note)
+    log.is_busy = True
+    begin_next()
+    head = engine.position
+    committer.then(note)
+    begin_next()
+    assert calls == [(before, 0)]
+    committer.wait()
+    assert calls[1:] == [(head, 1)]
+    assert log.head == engine.position
+    Committer(None).then(note)
+    assert len(calls) == 2
 
 
 def test_a_batch_that_failed_is_offered_again() -> None:

@@ -379,15 +379,16 @@ def test_a_run_can_be_resumed_many_times(name: str) -> None:
     case, chance = case_of(name), random.Random(name)
     log, cut = Kept(), 0
     snapshots: list[StoredSnapshot] = []
-    while cut < len(whole(name, 3).log.batches):
+    while True:
         simulation = simulation_of(case, log, 3, snapshots.append, 10)
         if log.batches:
             newest = [s for s in snapshots if s.position <= log.head][-1:]
             resume(simulation, Reader(log, *newest))  # type: ignore[arg-type]
         simulation.run(case.until)
         cut += chance.randint(1, 9)
-        if cut < len(log.batches):
-            log = log.cut(cut)
+        if cut >= len(log.batches):
+            break
+        log = log.cut(cut)
     assert Run(simulation, log, snapshots).outcome == whole(name, 3).outcome
 
 
