@@ -27,6 +27,14 @@ class ExpectedReports:
         self._failures: dict[str, str] = {}
         """Uid → the message of the last attempt; "" if its text is not checked."""
         self._notes: set[tuple[str, str]] = set()
+        """Name of the pod and message of each failed attempt."""
+        self._lost: set[tuple[str, str]] = set()
+        """The same of attempts whose records were lost. A condition shows them until the pod is
+        tried again, because the log says that those before them were reported."""
+
+    def note_lost(self, before: "ExpectedReports") -> None:
+        """Notes what a longer log had that this one no longer has."""
+        self._lost |= before._lost | (before._notes - self._notes)
 
     def read(self, logged: LogEntry, state: SchedulerState) -> None:
         """Reads the next record, before it is applied."""
@@ -81,7 +89,9 @@ class ExpectedReports:
             if seen.pod.node_name:
                 continue
             condition, failure = api.conditions.get(uid, ("", "")), self._failures.get(uid)
-            if failure is not None and (not condition[0] or failure not in condition[1]):
+            is_lost = (seen.pod.name, condition[1]) in self._lost
+            is_shown = is_lost or (failure or "") in condition[1]
+            if failure is not None and not (condition[0] and is_shown):
                 return f"the condition of {uid} is {condition}, not {failure!r}"
             nominated = state.preemptions.node(uid)
             if seen.pod.nominated_node != nominated:

@@ -66,8 +66,10 @@ class Auditor:
 
     def history_changed(self) -> None:
         """The database has failed over: reads the remaining log again."""
+        before = self._expected_reports
         self._begin()
         self.read()
+        self._expected_reports.note_lost(before)
 
     def read(self) -> None:
         """Reads the new batches and checks the chain, the epochs and every record."""
