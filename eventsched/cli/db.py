@@ -8,7 +8,14 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from eventsched.cli import db_archive, db_doctor, db_prune, db_restore, db_stats, db_union
+from eventsched.cli.database_commands import (
+    db_archive,
+    db_doctor,
+    db_prune,
+    db_restore,
+    db_stats,
+    db_union,
+)
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError

@@ -12,7 +12,7 @@ from eventsched.cli.answers.answer_forms import add_output_option, is_document, 
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
-from eventsched.cli.what_if import add_what_if_options, is_asked_for, run_what_if
+from eventsched.cli.what_if_runs.what_if import add_what_if_options, is_asked_for, run_what_if
 from eventsched.domain.behaviours import require_known
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan

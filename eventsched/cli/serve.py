@@ -123,7 +123,7 @@ def _results(options: argparse.Namespace) -> Iterator[str]:
     if options.store_in is None:
         yield ""
         return
-    from eventsched.cli.stored_what_if import place_of_results, results_address
+    from eventsched.cli.what_if_runs.stored_what_if import place_of_results, results_address
     from eventsched.eventlog.whole_stream import require_new
     from eventsched.questions.what_ifs.what_if_answer import HOLDER, STORED_PREFIX
 

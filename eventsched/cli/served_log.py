@@ -17,7 +17,7 @@ from eventsched.cli.loaded_logs import load_log
 from eventsched.cli.log_export import connected
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.tables import counted
-from eventsched.cli.stored_what_if import place_of_results, results_address
+from eventsched.cli.what_if_runs.stored_what_if import place_of_results, results_address
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url

@@ -19,7 +19,7 @@ import pytest
 
 from eventsched.cli.main import main
 from eventsched.cli.replay import assembled
-from eventsched.cli.what_if import GridTask, grid_result
+from eventsched.cli.what_if_runs.what_if import GridTask, grid_result
 from eventsched.domain.errors import InputError
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges
 from tests.databases import ROOT

@@ -13,7 +13,7 @@ import msgspec
 
 from eventsched.cli.log_at import OpenLog
 from eventsched.cli.replay import assembled
-from eventsched.cli.stored_what_if import require_begin
+from eventsched.cli.what_if_runs.stored_what_if import require_begin
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.whole_stream import WholeStream, require_new

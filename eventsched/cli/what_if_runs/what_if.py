@@ -12,13 +12,13 @@ from eventsched.cli.log_at import AT_HELP, OpenLog, opened_log
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.replays.what_if_chart import chart
 from eventsched.cli.output.replays.what_if_output import result_text
-from eventsched.cli.stored_what_if import (
+from eventsched.cli.what_if_runs.stored_what_if import (
     ResultStore,
     add_store_options,
     refuse_store,
     result_store,
 )
-from eventsched.cli.what_if_grid import add_executor_option, executor_of_grid, run_grid
+from eventsched.cli.what_if_runs.what_if_grid import add_executor_option, executor_of_grid, run_grid
 from eventsched.cluster.sources import node_template
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
