@@ -105,7 +105,7 @@ class _Pages:
     async def _posted(self, request: Request, shown: _Shown) -> Response:
         """The page with what its form asks, or events with progress and then that page."""
         assert shown.screen.posted is not None
-        form = await form_of(request)
+        form = shown.screen.filled(await form_of(request), shown.answer.document)
         question = shown.screen.posted(shown.asked, form, shown.answer.document)
 
         def rendered(outcome: ApiAnswer) -> Response:

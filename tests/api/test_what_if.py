@@ -66,6 +66,23 @@ def test_the_rules_of_the_log_change_nothing(client: Client) -> None:
     assert full not in {each["after"]["node"] for each in less["differences"]}
 
 
+@pytest.mark.parametrize("sort", ["name", "priority", "waited", "node"])
+def test_the_order_comes_before_the_cut(client: Client, sort: str) -> None:
+    body = MOST_ALLOCATED.encode()
+    everything = client.post(f"{PATH}&limit=1000&sort={sort}", body)["differences"]
+    assert client.post(f"{PATH}&limit=2&sort={sort}", body)["differences"] == everything[:2]
+    arrived = client.post(f"{PATH}&limit=1000", body)["differences"]
+    keys = {
+        "name": lambda pod: pod["name"], "priority": lambda pod: -pod["priority"],
+        "waited": lambda pod: -abs(pod["after"]["waited"] - pod["before"]["waited"]),
+        "node": lambda pod: pod["after"]["node"],
+    }  # fmt: skip
+    if sort == "waited":
+        arrived = [pod for pod in arrived if pod["before"]["node"] and pod["after"]["node"]]
+        everything = [pod for pod in everything if pod in arrived]
+    assert everything == sorted(arrived, key=keys[sort])
+
+
 @pytest.mark.parametrize(("query", "body", "problem"), [
     ("nodes=all", b"", "nodes: 'all' does not say which nodes"),
     ("nodes=%2B5001xnode-0", b"", "nodes: adds 5,001 nodes"),

@@ -59,9 +59,33 @@ def test_a_configuration_is_checked_and_run(
         page.get_by_text("The same answer elsewhere").click()
         expect(page.get_by_text("POST /api/v1/what-if")).to_be_visible()
         is_accessible()
+        pods = outcome.locator(".moved-pods tbody th")
+        names = [f"{each['namespace']}/{each['name']}" for each in answer["differences"]]
+        for wanted in (sorted(names), sorted(names, reverse=True)):
+            outcome.get_by_role("button", name="Pod", exact=True).press("Enter")
+            expect(pods).to_have_text(wanted)
+        is_accessible()
         moved = answer["differences"][0]
         outcome.get_by_role("link", name=f"{moved['namespace']}/{moved['name']}").click()
         expect(page.locator("#timeline-title")).to_be_visible()
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
+    with watched.page(script=has_script) as page:
+        page.goto(f"{url}{PATH}")
+        page.get_by_text("Usual changes").click()
+        page.get_by_label("Plugin", exact=True).fill("ImageLocality")
+        page.get_by_label("Off", exact=True).check()
+        page.get_by_label("Without nodes").fill("node-00000")
+        page.get_by_role("button", name="Put into the configuration").click()
+        expect(page.locator("#outcome")).to_contain_text("The configuration is filled in")
+        typed = page.get_by_label("KubeSchedulerConfiguration")
+        assert "disabled:\n      - name: ImageLocality" in typed.input_value()
+        expect(page.get_by_label("Nodes", exact=True)).to_have_value("-node-00000")
+        page.get_by_label("Until").fill("400")
+        page.get_by_role("button", name="Decide again").click()
+        expect(page.locator("#outcome")).to_contain_text("What would have been")
 
 
 def test_a_run_without_a_result(watched: Watched, url: str) -> None:

@@ -17,6 +17,7 @@ from eventsched.questions.what_ifs.configurations import (
 from eventsched.questions.what_ifs.what_if_answer import (
     MOST_RECORDS,
     RANGE,
+    SORTS,
     STORED_PREFIX,
     WhatIfQuestion,
 )
@@ -53,7 +54,7 @@ def what_if_job(asked: Asked) -> WhatIfJob:
     question = WhatIfQuestion(
         stream=stream.name, first=values["from"], until=values["until"], nodes=values["nodes"],
         configuration=sound_configuration(asked.body, list(desk.plugins)), store=store,
-        limit=values["limit"],
+        limit=values["limit"], sort=values["sort"],
     )  # fmt: skip
     return WhatIfJob(
         question=question, address=stream.log.address, plugins=[str(path) for path in desk.plugins],
@@ -78,7 +79,10 @@ WHAT_IF = Operation(
      p.Parameter("nodes", "nodes that are added or left out: +20xNODE|-NODE"),
      p.Parameter("store", f"keep the result as this new stream, which begins with {STORED_PREFIX}"),
      p.Parameter("limit", "pods that differ in the answer", "integer", least=1, most=p.MOST_ITEMS,
-                 default=p.LIMIT)),
+                 default=p.LIMIT),
+     p.Parameter("sort", "their order: of arrival, by name, the most important first, those first "
+                 "whose wait changes most, or by node in the what-if", values=SORTS,
+                 default=SORTS[0])),
     "WhatIf", what_if_job, method="POST",
     body=f"{_CONFIGURATION}; empty: the one in force in the log",
 )  # fmt: skip

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from eventsched.pages.api_call import call_of
+from eventsched.pages.configuration_changes import PLAIN, changed_form
 from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
 
-TRY = "try"
-"""The value of the field ``ask`` of the form with pods."""
+TRY, CHANGE = "try", "change"
+"""The values of the field ``ask`` of the form with pods, and of the button that changes the
+configuration by the fields beside it."""
 _RANGE = ("from", "until", "nodes")
 _SIDES = """\
 SELECT stream, state, count(*) AS pods FROM eventsched.pods_now
@@ -20,13 +22,24 @@ def question(request: PageRequest) -> PageQuestion:
     return PageQuestion(call_of("/configuration", stream=request.query.get("stream")))
 
 
+def filled(form: Mapping[str, str], answer: Any) -> Mapping[str, str]:
+    """The form that the page shows after a form was sent."""
+    return changed_form(form, answer["configuration"]) if form.get("ask") == CHANGE else form
+
+
 def posted(request: PageRequest, form: Mapping[str, str], answer: Any) -> PageQuestion:
     """The request that a form makes. ``answer`` is the one to ``question``."""
     if form.get("ask") == TRY:
         return _trial(request, form)
+    if form.get("ask") == CHANGE:
+        text = form.get("configuration", "").strip() and form["configuration"]
+        body = (text or answer["configuration"] or PLAIN).encode()
+        checked = command("config", "check", "config.yaml")
+        return PageQuestion(call_of("/configuration/check"), "", checked, body, "config.yaml")
     stream, store = request.query.get("stream"), form.get("store", "")
     values = {name: form.get(name, "") for name in _RANGE}
-    call = call_of("/what-if", {"stream": stream, **values, "store": store})
+    sort = form.get("sort", "")
+    call = call_of("/what-if", {"stream": stream, **values, "store": store, "sort": sort})
     configuration = form.get("configuration", "")
     file = "config.yaml" if configuration.strip() else ""
     words = ["replay", "--what-if", *([file] if file else [])]

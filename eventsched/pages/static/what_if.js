@@ -59,6 +59,37 @@ document.addEventListener("input", (event) => {
   timer = setTimeout(checkTyped, PAUSE);
 });
 
+// --- the pods that differ ---------------------------------------------------------------------
+
+// The title of each column is a button that sorts the rows which are there.
+function makeSortable() {
+  for (const head of document.querySelectorAll("#outcome th[data-sorts]:not(:has(button))")) {
+    const button = element("button", { type: "button", class: "sorts", title: "Sort by it" });
+    button.append(...head.childNodes);
+    head.append(button);
+  }
+}
+
+function sortBy(head) {
+  const body = head.closest("table").tBodies[0];
+  const down = head.getAttribute("aria-sort") === "ascending";
+  const text = (row) => row.cells[head.cellIndex].textContent.trim();
+  const compare = head.dataset.sorts === "number"
+    ? (one, other) => Number(text(one)) - Number(text(other))
+    : (one, other) => text(one).localeCompare(text(other), "en", { numeric: true });
+  const rows = [...body.rows].sort((one, other) => (down ? compare(other, one) : compare(one, other)));
+  for (const each of head.parentNode.cells) each.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  body.append(...rows);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.sorts");
+  if (button) sortBy(button.closest("th"));
+});
+
+makeSortable();
+
 // --- a run ------------------------------------------------------------------------------------
 
 function showProgress({ done, total }) {
@@ -95,6 +126,7 @@ async function start(form) {
     if (!page.getElementById("outcome")) throw new Error(page.querySelector("[data-problem] p")?.textContent);
     getSelection().removeAllRanges(); // a part with selected text is not replaced
     showParts(page);
+    makeSortable();
     place("outcome").focus({ preventScroll: true });
     place("outcome").scrollIntoView();
   } catch (error) {
@@ -109,7 +141,7 @@ async function start(form) {
 }
 
 document.addEventListener("submit", (event) => {
-  if (!event.target.matches("form[data-ask]")) return;
+  if (!event.target.matches("form[data-ask]") || event.submitter?.value === "change") return;
   event.preventDefault();
   start(event.target);
 });

@@ -35,6 +35,9 @@ STORED_PREFIX = "what-if-"
 stream."""
 HOLDER = "serve --store-in"
 """The writer of stored results."""
+SORTS = ("arrival", "name", "priority", "waited", "node")
+"""Orders of the pods that differ: of arrival, by name, the most important first, those first whose
+wait changes most, by node in the what-if."""
 _RECORDED = "rules of the log"
 _OPTIONS = {"--from": "from", "--until": "until", "--nodes": "nodes"}
 
@@ -45,8 +48,8 @@ Progress = Callable[[int, int], None]
 class WhatIfQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What a client asks: the stream, its range (positions or times; None: the newest ``RANGE``
     records), the text of a configuration ("": the one in force in the log), nodes that are added or
-    left out, the name of the stream for the result (None: it is not kept), and how many of the pods
-    that differ are listed."""
+    left out, the name of the stream for the result (None: it is not kept), how many of the pods
+    that differ are listed, and in which order of ``SORTS``."""
 
     stream: str
     first: str | None = None
@@ -55,6 +58,7 @@ class WhatIfQuestion(msgspec.Struct, frozen=True, kw_only=True):
     nodes: str | None = None
     store: str | None = None
     limit: int = 100
+    sort: str = "arrival"
 
 
 def range_begin(log: Reader) -> int:
@@ -108,10 +112,28 @@ def _decided(
         "rules": name,
         **document,
         "differing": len(differences),
-        "differences": differences[: question.limit],
+        "differences": _sorted(differences, question.sort)[: question.limit],
         "warnings": [] if chosen is None else list(chosen.warnings),
         "stored": stored,
     }
+
+
+def _sorted(differences: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    """The pods that differ, in an order of ``SORTS``; equal ones in that of their arrival."""
+
+    def change(pod: dict[str, Any]) -> float:
+        """That of the wait in seconds; without a node on one side it is the largest."""
+        before, after = pod["before"]["waited"], pod["after"]["waited"]
+        return float("inf") if before is None or after is None else abs(after - before)
+
+    keys: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "arrival": lambda pod: 0,
+        "name": lambda pod: (pod["namespace"], pod["name"]),
+        "priority": lambda pod: -pod["priority"],
+        "waited": lambda pod: -change(pod),
+        "node": lambda pod: pod["after"]["node"],
+    }
+    return sorted(differences, key=keys[sort])
 
 
 def _changes(text: str | None) -> NodeChanges:

@@ -86,6 +86,37 @@ def test_an_emptied_configuration_stays_empty() -> None:
     assert 'describedby="configuration-note check">\n</textarea>' in page.text
 
 
+CHECKED = {
+    "problems": [], "warnings": [MARKUP], "profiles": {"default-scheduler": {"score": [MARKUP]}},
+}  # fmt: skip
+PROBLEM = {"where": "profiles[0]", "problem": MARKUP, "remedy": "say 4"}
+
+
+def test_usual_changes_fill_the_form_and_are_checked() -> None:
+    api = _api(check=CHECKED)
+    fields: dict[str, Any] = {"plugin": "NodeAffinity", "weight": "7"}
+    fields |= {"like": MARKUP, "without": "n2"}
+    page = _post(api, ask="change", configuration="kind: a\r\n", until="80", **fields)
+    assert api.asked[-1][:2] == ("/api/v1/configuration/check", "")
+    assert b"weight: 7" in api.bodies[-1]
+    assert "The configuration is filled in" in page.text
+    assert "name: NodeAffinity\n        weight: 7\n</textarea>" in page.text
+    assert 'name="until" value="80"' in page.text
+    assert "|-n2" in page.text
+    assert "<script>alert" not in page.text
+    wrong = {**CHECKED, "problems": [PROBLEM], "profiles": {}}
+    page = _post(_api(check=wrong), ask="change", configuration="", **fields)
+    assert "<strong>profiles[0]:</strong> " in page.text
+    assert "<script>alert" not in page.text
+
+
+def test_the_order_of_the_pods_that_differ() -> None:
+    api = _api()
+    page = _post(api, ask="what-if", configuration="", sort="waited")
+    assert api.asked[-1][1] == "stream=live&sort=waited"
+    assert '<option value="waited" selected>' in page.text
+
+
 def test_new_pods() -> None:
     api = _api()
     page = _post(api, ask="try", pods="kind: Pod\r\n", count="2")

@@ -1,0 +1,88 @@
+"""The usual changes of a configuration, from fields of a form: a plugin's weight, a plugin off, and
+nodes that are added or left out.
+
+Comments of the text are lost when it is changed. Whether the result is sound is not checked here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from eventsched.cluster.sources import manifests
+from eventsched.domain.errors import InputError
+
+PLAIN = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+"""
+"""A configuration that changes nothing of the default."""
+_FIELDS = ("plugin", "weight", "off", "more", "like", "without")
+
+
+def changed_form(form: Mapping[str, str], in_force: str) -> dict[str, str]:
+    """The form with the changes that its fields ask for in ``configuration`` and ``nodes``, and
+    these fields empty. ``in_force`` is the configuration that an empty one stands for. A text that
+    is not YAML, or another kind of value, stays as it is."""
+    changed = {name: value for name, value in form.items() if name not in _FIELDS}
+    asked = {name: form.get(name, "").strip() for name in _FIELDS}
+    text = form.get("configuration", "")
+    if asked["plugin"] and (asked["off"] or asked["weight"]):
+        text = text if text.strip() else in_force or PLAIN
+        weight = None if asked["off"] else asked["weight"]
+        changed["configuration"] = _with_plugin(text, asked["plugin"], weight)
+    parts = [form.get("nodes", "").strip()]
+    parts += [f"+{asked['more'] or 1}x{asked['like']}"] if asked["like"] else []
+    parts += [f"-{name}" for name in asked["without"].replace(",", " ").split()]
+    changed["nodes"] = "|".join(filter(None, parts))
+    return changed
+
+
+def _with_plugin(text: str, plugin: str, weight: str | None) -> str:
+    """The configuration with a weight of a plugin in each profile, or without the plugin (None)."""
+    try:
+        manifests.refuse_aliases(text, "configuration")
+        document, *others = yaml.safe_load_all(text)
+    except (yaml.YAMLError, InputError, ValueError):  # a ValueError: there is no document
+        return text
+    if not isinstance(document, dict):
+        return text
+    profiles = document.setdefault("profiles", [{"schedulerName": "default-scheduler"}])
+    for profile in profiles if isinstance(profiles, list) else ():
+        if isinstance(profile, dict):
+            points = profile["plugins"] = _mapping(profile.get("plugins"))
+            _change(points, plugin, weight)
+    return yaml.safe_dump_all([document, *others], sort_keys=False, allow_unicode=True)
+
+
+def _change(points: dict[str, Any], plugin: str, weight: str | None) -> None:
+    """Kubernetes' rules: a plugin of ``score.enabled`` has that weight, whatever ``multiPoint``
+    says; ``multiPoint.disabled`` keeps a default plugin from every extension point."""
+    if weight is None:
+        for name in points:
+            points[name] = _without(points[name], "enabled", plugin)
+        point = points["multiPoint"] = _mapping(points.get("multiPoint"))
+        point = points["multiPoint"] = _without(point, "disabled", plugin)
+        point["disabled"] = [*point.get("disabled", ()), {"name": plugin}]
+        return
+    point = _without(_mapping(points.get("score")), "enabled", plugin)
+    point = points["score"] = _without(point, "disabled", plugin)
+    number = int(weight) if weight.isascii() and weight.isdigit() else weight
+    point["enabled"] = [*point.get("enabled", ()), {"name": plugin, "weight": number}]
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _without(point: Any, key: str, plugin: str) -> Any:
+    """An extension point without a plugin in one of its lists; the list goes if it is empty."""
+    if not isinstance(point, dict) or not isinstance(point.get(key), list):
+        return point
+    left = [
+        each for each in point[key] if not (isinstance(each, dict) and each.get("name") == plugin)
+    ]
+    others = {name: value for name, value in point.items() if name != key}
+    return {**others, key: left} if left else others
