@@ -55,6 +55,8 @@ class Question(NamedTuple):
 QUESTIONS = (
     Question(_BASE),
     Question("/now"),
+    Question("/now?at={position}", "/now"),
+    Question("/activity"),
     Question("/position"),
     Question("/position?at={position}", "/position"),
     Question("/decisions"),
@@ -66,6 +68,9 @@ QUESTIONS = (
     Question("/decisions/{position}/changes/{other}"),
     Question("/pods"),
     Question("/pods?ever=true", "/pods"),
+    Question("/pods?at={position}", "/pods"),
+    Question("/pods/groups?by=owner", "/pods/groups"),
+    Question("/pods/groups?by=reason", "/pods/groups"),
     Question("/pods/{namespace}/{name}/explain"),
     Question("/pods/{namespace}/{name}/timeline"),
     Question(

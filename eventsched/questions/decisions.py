@@ -43,7 +43,8 @@ ORDER BY d.seq {order} LIMIT :limit
 """
 _REFUSED = """
 SELECT r.seq, r.number, r.nodes FROM eventsched_log.refusal r
-WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high AND r.seq IN :seqs
+WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
+  AND r.seq = ANY(CAST(:seqs AS bigint[]))
 """
 _UIDS = """
 SELECT CAST(p.uid AS text) AS uid FROM eventsched_log.pod p
@@ -196,7 +197,7 @@ def dominant_refusals(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, in
     if not seqs:
         return {}
     best: dict[int, tuple[int, int, int]] = {}
-    rows = stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=list(seqs))
+    rows = stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=tuple(seqs))
     meanings = stream.rows.refusals({row["number"] for row in rows})
     for row in rows:
         refusal = meanings[row["number"]]

@@ -47,8 +47,8 @@ class Rows:
         self._lock = Lock()
 
     def all(self, query: str, **values: Any) -> list[RowMapping]:
-        """The rows of a query; ``:s`` is the stream's number, a list is for ``IN :name``. Raises
-        UnavailableError."""
+        """The rows of a query; ``:s`` is the stream's number, a list is for ``IN :name``, a tuple
+        an array, for many values. Raises UnavailableError."""
         return self._asked(query, values, of_views=False)
 
     def of_views(self, query: str, **values: Any) -> list[RowMapping]:
@@ -60,12 +60,13 @@ class Rows:
         statement = text(query).bindparams(
             *(bindparam(name, expanding=True) for name, v in values.items() if isinstance(v, list))
         )
+        arrays = {name: list(v) for name, v in values.items() if isinstance(v, tuple)}
         try:
             with self._engine.connect() as connection:
                 if of_views:  # the setting lasts as long as a transaction
                     connection.execution_options(isolation_level="READ COMMITTED")
                     connection.execute(text(CHOOSE_STREAM), {"s": self._number})
-                found = connection.execute(statement, {"s": self._number, **values})
+                found = connection.execute(statement, {"s": self._number, **values, **arrays})
                 return list(found.mappings())
         except OperationalError as problem:
             raise migrations.connection_error(self._address, problem) from problem

@@ -121,9 +121,9 @@ def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.Mon
     uid = truth.all(records.PodDeleted)[0][3].uid
     fetched: list[int] = []
 
-    def counted(first: int, body: str) -> list[StoredRecord]:
+    def counted(first: int, body: str, having: bytes = b"") -> list[StoredRecord]:
         fetched.append(first)
-        return decode_records(first, body)
+        return decode_records(first, body, having)
 
     monkeypatch.setattr(stored_evidence, "decode_records", counted)
     evidence = StoredEvidence(truth.reader)

@@ -39,13 +39,14 @@ class StoredBatch:
         return decode_records(self.first, self.body)
 
 
-def decode_records(first: int, body: str) -> list[StoredRecord]:
-    """The records of a batch that begins at position ``first``. Raises CorruptLogError if the body
-    has another form."""
+def decode_records(first: int, body: str, having: bytes = b"") -> list[StoredRecord]:
+    """The records of a batch that begins at position ``first``; only those whose bytes have
+    ``having`` in them. Raises CorruptLogError if the body has another form."""
     try:
         return [
-            StoredRecord(first + index, at, cause, _kind_of(bytes(raw)), version, bytes(raw))
-            for index, (at, cause, version, raw) in enumerate(_items.decode(body))
+            StoredRecord(position, at, cause, _kind_of(stored), version, stored)
+            for position, (at, cause, version, raw) in enumerate(_items.decode(body), first)
+            if having in (stored := bytes(raw))
         ]
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise CorruptLogError(first, str(problem)) from problem

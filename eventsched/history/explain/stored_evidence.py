@@ -144,10 +144,8 @@ class StoredEvidence:
         assert uid is not None
         encoded_uid = msgspec.json.encode(uid)
         for row in self._batches_of(pod):
-            for stored in decode_records(row.first, row.body):
-                if stored.position < pod.position or encoded_uid not in stored.body:
-                    continue
-                if concerns(stored.record, uid):
+            for stored in decode_records(row.first, row.body, encoded_uid):
+                if stored.position >= pod.position and concerns(stored.record, uid):
                     yield stored
                     if stored.kind == "PodDeleted":
                         return

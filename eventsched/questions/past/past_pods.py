@@ -38,20 +38,23 @@ _DECIDED = """
 SELECT DISTINCT ON (d.pod) CAST(d.pod AS text) AS uid, d.seq, d.at,
        CAST(d.outcome AS text) AS outcome
 FROM eventsched_log.decision d
-WHERE d.stream = :s AND d.pod IN :uids AND d.seq < :end ORDER BY d.pod, d.seq DESC
+WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq < :end
+ORDER BY d.pod, d.seq DESC
 """
 _QUEUED = """
 SELECT CAST(m.pod AS text) AS uid, min(m.at) AS at FROM eventsched_log.queue_move m
-WHERE m.stream = :s AND m.pod IN :uids AND m.seq < :end GROUP BY m.pod
+WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq < :end GROUP BY m.pod
 """
 _BOUND = """
 SELECT CAST(r.pod AS text) AS uid, min(r.at) AS at FROM eventsched_log.reservation r
-WHERE r.stream = :s AND r.pod IN :uids AND r.seq < :end AND r.ended_by = 'PodBound'
+WHERE r.stream = :s AND r.pod = ANY(CAST(:uids AS uuid[])) AND r.seq < :end
+  AND r.ended_by = 'PodBound'
 GROUP BY r.pod
 """
 _REFUSED = """
 SELECT r.seq, r.number FROM eventsched_log.refusal r
-WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high AND r.seq IN :seqs
+WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
+  AND r.seq = ANY(CAST(:seqs AS bigint[]))
 """
 
 
@@ -124,7 +127,7 @@ def _add_attempts(stream: LoggedStream, rows: list[dict[str, Any]], end: int) ->
     for seqs in _chunks(sorted(failed)):
         for seq, number in dominant_refusals(stream, seqs).items():
             failed[seq]["verdict"] = number
-        for refused in stream.rows.all(_REFUSED, low=seqs[0], high=seqs[-1], seqs=seqs):
+        for refused in stream.rows.all(_REFUSED, low=seqs[0], high=seqs[-1], seqs=tuple(seqs)):
             failed[refused["seq"]]["numbers"] |= {refused["number"]}
     for seqs in _chunks(sorted(seq for seq, row in failed.items() if row["verdict"] is None)):
         add_messages(stream, [failed[seq] for seq in seqs])
@@ -147,7 +150,7 @@ def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:
 
 def _of_pods(stream: LoggedStream, query: str, uids: list[str], end: int) -> Iterator[RowMapping]:
     for some in _chunks(uids):
-        yield from stream.rows.all(query, uids=some, end=end)
+        yield from stream.rows.all(query, uids=tuple(some), end=end)
 
 
 def _chunks(items: list[_T]) -> Iterator[list[_T]]:
