@@ -12,6 +12,7 @@ import msgspec
 import pytest
 import yaml
 
+from eventsched.kubectl_plugin.service_proxy import ApiService
 from eventsched.plugins import IN_TREE
 from eventsched.process import settings
 from eventsched.process.sections.api_settings import ApiSettings
@@ -139,6 +140,55 @@ def test_the_api_beside_the_scheduler() -> None:
     assert found.api == ApiSettings(8787, False, "off")
 
 
+def test_who_may_reach_the_api_by_kubectl() -> None:
+    """No user by default, and through the proxy to that port only. The rule is that of the how-to,
+    and what the plugin asks for."""
+    users = [
+        {"kind": "Group", "name": "system:authenticated"},
+        {"kind": "ServiceAccount", "name": "ci"},
+        {"kind": "ServiceAccount", "name": "ci", "namespace": "build"},
+    ]
+    api = {"enabled": True}
+    without, closed = templated(api={"users": users}), templated(api=api)
+    objects = templated(api={**api, "users": users})
+    assert api_users(without) == {}
+    assert api_users(closed).keys() == {"Role"}
+    found = api_users(objects)
+    assert found["Role"] == api_users(closed)["Role"]
+    service = ApiService("kube-system", "eventsched")
+    assert found["Role"]["metadata"]["namespace"] == "kube-system"
+    assert found["Role"]["rules"] == yaml.safe_load(_ROLE_OF_PAGE)["rules"]
+    assert found["Role"]["rules"][0]["resourceNames"] == [service.proxied]
+    binding = found["RoleBinding"]
+    assert binding["roleRef"]["name"] == found["Role"]["metadata"]["name"]
+    group = "rbac.authorization.k8s.io"
+    assert binding["subjects"] == [
+        {**users[0], "apiGroup": group},
+        {**users[1], "namespace": "kube-system"},
+        users[2],
+    ]
+    restarts = [
+        the(each, "Deployment")["spec"]["template"]["metadata"]["annotations"]
+        for each in (closed, objects)
+    ]
+    assert restarts[0] == restarts[1]  # no pod is replaced for a user
+
+
+_ROLE_OF_PAGE = (
+    (CHART.parents[1] / "docs/how-to/ask-with-kubectl.md")
+    .read_text()
+    .split("```yaml\n")[1]
+    .partition("```")[0]
+)
+
+
+def api_users(objects: list[Object]) -> dict[str, Object]:
+    """The Role of users of the API and its binding, by kind."""
+    return {
+        each["kind"]: each for each in objects if each["metadata"]["name"] == "eventsched-api-user"
+    }
+
+
 def test_the_schema_has_the_settings_of_the_product() -> None:
     """All of them with their sections, except those that follow from other values."""
 
@@ -190,6 +240,7 @@ def test_the_schema_describes_every_value() -> None:
             "archive needs a database that its pod can reach",
         ),
         ({"archive": {"schedule": "daily"}}, "/archive/schedule"),
+        ({"api": {"users": [{"kind": "Team", "name": "a"}]}}, "/api/users/0/kind"),
         ({"api": {"enabled": True, "port": 80}}, "additional properties 'port' not allowed"),
         (
             {"api": {"enabled": True}, "settings": {"shadow": {"enabled": True}}},

@@ -39,7 +39,7 @@
   "serviceAccount" (list "create" "name" "annotations")
   "rbac" (list "role")
   "extender" (list "enabled" "tlsSecret")
-  "api" (list "enabled" "ui")
+  "api" (list "enabled" "ui" "users")
   "monitoring" (list "serviceMonitor" "prometheusRule" "dashboard" "interval" "labels"
     "dashboardLabels") -}}
 {{- $whole := list "pluginConfig" "profiles" "settings" "global" -}}
@@ -66,7 +66,7 @@ The parts of the configuration that need a restart.
 {{- $settings := .Values.settings | default dict -}}
 {{- $fixed := pick $settings "api" "client" "database" "serving" "stream" -}}
 {{- if $resolved.api -}}
-{{- $fixed = set $fixed "apiBeside" .Values.api -}}
+{{- $fixed = set $fixed "apiBeside" (pick .Values.api "enabled" "ui") -}}
 {{- end -}}
 {{- if $resolved.extender -}}
 {{- $fixed = set $fixed "extender" (omit ($settings.extender | default dict) "profile") -}}
