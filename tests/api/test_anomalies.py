@@ -67,7 +67,7 @@ def test_one_namespace_sees_its_own_anomalies_and_no_names_of_others(address: st
         ("starving", "huge-prod",
          "2 later pods of its priority or less placed: NodeResourcesFit: Insufficient cpu"),
         ("evicted again", "web-2-prod",
-         "pods of ReplicaSet/web-prod evicted 3 times within an hour"),
+         "pods of ReplicaSet/web-prod evicted 3 times within an hour, the last one web-2-prod"),
         ("nominated again", "boss-prod",
          "nominated 3 times within an hour, without finding a node"),
         *[("preempted for nothing", "boss-prod", "1 left n1 for it, and it went to n2")] * 3,
@@ -91,6 +91,9 @@ def test_the_command_prints_what_the_api_answers(
         "starving", "prod/huge-prod", "15m00s", "2", "later", "pods", "of", "its", "priority", "or",
         "less", "placed:", "NodeResourcesFit:", "Insufficient", "cpu",
     ]  # fmt: skip
+    evicted = [line.split()[2] for line in lines if line.startswith("evicted again ")]
+    assert "prod/ReplicaSet/web-prod" in evicted
+    assert not [name for name in evicted if "web-2" in name]
 
 
 @pytest.mark.parametrize("more", [("--at", "3"), ("--queue", "active"), ("--missed-wake-ups",)])

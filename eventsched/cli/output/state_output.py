@@ -296,16 +296,13 @@ def anomalies_text(anomalies: Sequence[Anomaly], now: int, limit: int) -> str:
         return "no anomalies"
     by_kind = _by_kind(anomalies)
     shown = [each for found in by_kind.values() for each in found[:limit]]
-    rows = [
-        [each.kind, f"{each.namespace}/{each.pod}", rough(max(0, now - each.since)), each.text]
-        for each in shown
-    ]
+    rows = [[each.kind, each.subject, rough(max(0, now - each.since)), each.text] for each in shown]
     number = counted(len(shown), "finding")
     cut = [kind for kind, each in by_kind.items() if len(each) > limit]
     if cut:
         number += f"; of these kinds only the first {limit}: {', '.join(cut)}"
     rules = "\n".join(f"{kind}: {RULES[kind]}" for kind, each in by_kind.items() if each)
-    return f"{number}\n\n{table(('anomaly', 'pod', 'since', 'what'), rows)}\n\n{rules}"
+    return f"{number}\n\n{table(('anomaly', 'of', 'since', 'what'), rows)}\n\n{rules}"
 
 
 def anomalies_json(stream: str, anomalies: Sequence[Anomaly], limit: int) -> dict[str, Any]:

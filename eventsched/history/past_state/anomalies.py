@@ -15,6 +15,8 @@ STARVING, UNPLACEABLE, EVICTED, NOMINATED, FOR_NOTHING = (
     "starving", "unplaceable", "evicted again", "nominated again", "preempted for nothing",
 )  # fmt: skip
 KINDS = STARVING, UNPLACEABLE, EVICTED, NOMINATED, FOR_NOTHING
+POD = "Pod"
+"""The kind of the owner of pods without a controller: themselves."""
 LOOKED_AT = 1_000
 """Victims of preemptions that are looked at, the newest, as the view ping_pongs does."""
 LONG_WAIT_MINUTES, AGAIN_MINUTES, AGAIN_TIMES = 10, 60, 3
@@ -91,6 +93,15 @@ class Anomaly:
     facts: Mapping[str, Any]
 
     @property
+    def subject(self) -> str:
+        """What it is about: ``namespace/pod``; for evictions of a workload
+        ``namespace/ReplicaSet/name``, because its pods have other names each time."""
+        kind = self.facts.get("owner_kind", POD)
+        if self.kind != EVICTED or kind == POD:
+            return f"{self.namespace}/{self.pod}"
+        return f"{self.namespace}/{kind}/{self.facts['owner_name']}"
+
+    @property
     def text(self) -> str:
         """What is wrong, in words."""
         facts = self.facts
@@ -102,7 +113,8 @@ class Anomaly:
                 return f"no node would take it, even without other pods{_refusal(facts)}"
             case "evicted again":
                 owner = f"{facts['owner_kind']}/{facts['owner_name']}"
-                return f"pods of {owner} evicted {facts['times']} times within an hour"
+                often = f"pods of {owner} evicted {facts['times']} times within an hour"
+                return often if facts["owner_kind"] == POD else f"{often}, the last one {self.pod}"
             case "nominated again":
                 return f"nominated {facts['times']} times within an hour, without finding a node"
         end = f"went to {facts['landed_on']}" if facts["landed_on"] else "was deleted"

@@ -65,6 +65,20 @@ def test_examples_lead_to_their_evidence() -> None:
     assert 'href="?limit=1000"' in text
 
 
+def test_evictions_of_a_workload_are_under_its_name() -> None:
+    """Its pods have other names each time; a pod without a controller is its own."""
+    web = case("evicted again", owner_kind="ReplicaSet", owner_name=f"web{MARKUP}", times=3)
+    bare = case("evicted again", owner_kind="Pod", owner_name=MARKUP, times=3)
+    api = GivenApi(anomalies=anomalies(web, bare), flushed=NO_FLUSHES)
+    page = client(api).get("/findings").text
+    assert "<script>alert" not in page
+    text = unescape(page)
+    assert 'href="/pods?namespace=prod&owner=web' in text
+    assert f"prod/ReplicaSet/web{MARKUP}" in text
+    assert "prod/Pod/" not in text
+    assert text.count(f"?uid={UID}") == 2
+
+
 def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     at = "2026-11-25T10:00:00+00:00"
     gone = {"namespace": "prod", "pod": "web", "uid": UID, "outcome": "gone", "gone": 9,
