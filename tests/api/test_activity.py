@@ -1,6 +1,6 @@
 """Decisions and waiting times over the last hour: counted from the views."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -33,6 +33,7 @@ def test_every_decision_is_in_its_step(
 ) -> None:
     answer = client.get(f"/activity?stream={stream}" + (f"&at={at}" if at else ""))
     begin, end, length = _times(answer)
+    assert begin >= datetime.fromtimestamp(0, UTC)  # a simulation begins there
     assert len(answer["steps"]) == 60
     assert timedelta() <= begin + 60 * length - end < timedelta(seconds=1)
     found = _decisions(logs, stream, at or 2**40)

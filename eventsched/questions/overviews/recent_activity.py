@@ -87,7 +87,7 @@ def recent_activity(stream: LoggedStream, sees: Visibility, position: int | None
     return RecentActivity(
         stream=stream.name,
         position=end,
-        begin=iso(begin),
+        begin=iso(max(0, begin)),  # steps are rounded up
         end=iso(now),
         step_seconds=step / 1e6,
         is_cut=is_cut,
