@@ -11,7 +11,7 @@ no heartbeat wakes the leader. Usage:
 import gc
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -178,11 +178,15 @@ def simulated(load: Load, assembly: Assembly) -> Measured:
 
 
 def led(
-    load: Load, assembly: Assembly, leader_term_type: type[LeaderTerm] = LeaderTerm
+    load: Load,
+    assembly: Assembly,
+    leader_term_type: type[LeaderTerm] = LeaderTerm,
+    on_committed: Callable[[Sequence[LogEntry]], None] | None = None,
 ) -> Measured:
-    """A run of a leader, until nothing is left to happen."""
+    """A run of a leader, until nothing is left to happen. ``on_committed`` gets each record once it
+    is committed."""
     opening = Simulation(assembly, InMemoryCluster((), ()), None).started
-    leader = Leader(FollowedStream(assembly.engine, "memory"), opening)
+    leader = Leader(FollowedStream(assembly.engine, "memory"), opening, on_committed=on_committed)
     leader.leader_term_type = leader_term_type
     recording = RecordingCluster(load)
     cluster = MessageCluster(recording, leader.engine.state)

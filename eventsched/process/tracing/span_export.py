@@ -103,11 +103,12 @@ class Tracing:
             trace.attempt.name, Context(), attributes=_filled(trace.attempt.attributes),
             links=links, start_time=_nanoseconds(trace.attempt.start),
         )  # fmt: skip
-        inside = set_span_in_context(root, Context())
-        for part in trace.parts:
-            self._part(part, inside)
-        if trace.attempt.failure:
-            root.set_status(Status(StatusCode.ERROR, trace.attempt.failure))
+        if root.is_recording():  # or else the sampler leaves the attempt out
+            inside = set_span_in_context(root, Context())
+            for part in trace.parts:
+                self._part(part, inside)
+            if trace.attempt.failure:
+                root.set_status(Status(StatusCode.ERROR, trace.attempt.failure))
         root.end(_nanoseconds(trace.attempt.end))
         if not trace.is_last:
             self._earlier[trace.uid] = root.get_span_context()

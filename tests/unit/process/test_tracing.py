@@ -5,12 +5,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, Sampler, SamplingResult
 
 from eventsched.cli.run import require_tracing
 from eventsched.domain import records
@@ -31,9 +33,9 @@ class Traced:
     """Tracing into memory. Each batch is durable 30 µs after its last record's time, 10 µs after it
     was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, sampler: Sampler = ALWAYS_ON) -> None:
         self.memory = InMemorySpanExporter()
-        provider = TracerProvider(shutdown_on_exit=False)
+        provider = TracerProvider(sampler, shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self.memory))
         verdicts = {1: TAINTED}
         self.tracing = Tracing(provider, "s", lambda uid: f"default/{uid}", verdicts.get)
@@ -91,6 +93,25 @@ def test_a_placed_pod() -> None:
     assert {span.context.trace_id for span in traced.memory.get_finished_spans()} == {
         attempt.context.trace_id
     }
+
+
+def test_of_an_attempt_that_is_left_out_only_the_root_is_made() -> None:
+    """Its parts would not be sent."""
+    asked: list[str] = []
+
+    class LeavesOut(Sampler):
+        def should_sample(
+            self, parent_context: Any, trace_id: int, name: str, *more: Any, **others: Any
+        ) -> SamplingResult:
+            asked.append(name)
+            return SamplingResult(Decision.DROP)
+
+        def get_description(self) -> str:
+            return "none"
+
+    traced = Traced(LeavesOut())
+    traced.commit((0, queued()), (100, placed()), (500, records.PodBound("p", "n", 1)))
+    assert (asked, traced.spans) == (["attempt"], [])
 
 
 def test_a_refused_pod_and_its_next_attempt() -> None:
