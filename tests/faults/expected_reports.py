@@ -26,15 +26,16 @@ class ExpectedReports:
         """Name of the pod and decision id → reason and prefix of the note."""
         self._failures: dict[str, str] = {}
         """Uid → the message of the last attempt; "" if its text is not checked."""
-        self._notes: set[tuple[str, str]] = set()
-        """Name of the pod and message of each failed attempt."""
+        self._notes: dict[str, tuple[str, str]] = {}
+        """By decision id: name of the pod and message of each failed attempt."""
         self._lost: set[tuple[str, str]] = set()
         """The same of attempts whose records were lost. A condition shows them until the pod is
         tried again, because the log says that those before them were reported."""
 
     def note_lost(self, before: "ExpectedReports") -> None:
         """Notes what a longer log had that this one no longer has."""
-        self._lost |= before._lost | (before._notes - self._notes)
+        gone = before._notes.keys() - self._notes.keys()
+        self._lost |= before._lost | {before._notes[decision] for decision in gone}
 
     def read(self, logged: LogEntry, state: SchedulerState) -> None:
         """Reads the next record, before it is applied."""
@@ -51,7 +52,7 @@ class ExpectedReports:
                 pod = state.pods[uid].pod
                 if record.outcome is not Outcome.WAITING and not pod.deleting:
                     self._failures[uid] = record.message if not record.node else ""
-                    self._notes.add((pod.name, self._failures[uid]))
+                    self._notes[decision] = pod.name, self._failures[uid]
             case records.PodSkipped():
                 self.named.add(decision)
             case records.PodUnreserved(uid=uid):
@@ -82,7 +83,7 @@ class ExpectedReports:
             if event is None or event.reason != reason or not event.note.startswith(note):
                 return f"no event reports {reason} of {key}, but {event}"
         reported = {(event.name, event.note) for event in api.events.values()}
-        for name, note in self._notes:
+        for name, note in self._notes.values():
             if note and (name, note) not in reported:
                 return f"no event reports {note!r} of {name}"
         for uid, seen in api.pods.items():
