@@ -185,10 +185,12 @@ def _require_whole() -> None:
 def _from_rows(has_pods: bool) -> list[Question]:
     """The questions that are answered from rows; those about pods that exist, if there are some."""
     slow = {each.path for each in OPERATIONS if each.slow or each.method == "POST"}
+    slow_with = {each.path: f"?{each.slow_with}=" for each in OPERATIONS if each.slow_with}
     return [
         question
         for question in QUESTIONS
-        if (question.of or question.path.partition("?")[0]) not in slow
+        if (path := question.of or question.path.partition("?")[0]) not in slow
+        and slow_with.get(path, " ") not in question.path
         and (has_pods or "{owner}" not in question.path)
     ]
 

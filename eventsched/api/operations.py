@@ -82,7 +82,9 @@ def _why_not(asked: Asked) -> Any:
     asked.sees.require_whole("why-not")  # before it shows whether a pod exists
     values, plugins, stream = asked.values, list(asked.desk.plugins), asked.stream()
     pod = past.pod_of_path(asked, stream)
-    return pod_remedies(stream, asked.sees, pod, values["attempt"], values["node"], plugins)
+    return pod_remedies(
+        stream, asked.sees, asked.desk.states, pod, values["attempt"], values["node"], plugins
+    )
 
 
 def _workload(asked: Asked) -> Any:

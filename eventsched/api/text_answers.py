@@ -24,8 +24,8 @@ def _why_not(asked: Asked) -> str:
     asked.sees.require_whole("why-not")  # before it shows whether a pod exists
     values, stream = asked.values, asked.stream()
     return pod_remedies_text(
-        stream, asked.sees, pod_of_path(asked, stream), values["attempt"], values["node"],
-        list(asked.desk.plugins), values["width"],
+        stream, asked.sees, asked.desk.states, pod_of_path(asked, stream), values["attempt"],
+        values["node"], list(asked.desk.plugins), values["width"],
     )  # fmt: skip
 
 

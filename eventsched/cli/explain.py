@@ -2,7 +2,7 @@
 
 import argparse
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from eventsched.history.explain.workloads.workload import (
     parse_target,
 )
 from eventsched.history.export_reader import FileLog
+from eventsched.runtime.queries.state_at import FoldedState, state_at
 
 
 def add_to(commands: Any) -> None:
@@ -218,7 +219,11 @@ def _explain_why_not(
     options: argparse.Namespace, explained: Explanation, recomputation: VectorRecomputation
 ) -> int:
     log, reader, plugins = recomputation.log, recomputation.reader, recomputation.plugins
-    found = why_not(explained, options.why_not, log, reader, plugins)
+
+    def state_before(position: int) -> AbstractContextManager[FoldedState]:
+        return nullcontext(state_at(log, reader, position, log.head.next))
+
+    found = why_not(explained, options.why_not, log, state_before, plugins)
     if is_document(options.output):
         print_document(why_not_json(found, explained.stream), options.output)
     else:

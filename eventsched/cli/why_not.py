@@ -1,7 +1,8 @@
 """``explain --why-not NODE``: decides about an attempt again, and looks for the smallest change."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,13 +10,12 @@ from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.replay import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.state import snapshot
-from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.explanation import Explanation
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.state_at import state_at
+from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
 
 
@@ -36,17 +36,23 @@ class WhyNot:
 
 
 def why_not(
-    explained: Explanation, node: str, log: StreamLog, reader: Reader | None, plugins: list[Path]
+    explained: Explanation,
+    node: str,
+    log: StreamLog,
+    state_before: Callable[[int], AbstractContextManager[FoldedState]],
+    plugins: list[Path],
 ) -> WhyNot:
-    """Looks for the changes with which the explained attempt would have chosen the node. Raises
-    InputError if there was no attempt, for an unknown node, and if the log cannot give the state
-    before the attempt."""
+    """Looks for the changes with which the explained attempt would have chosen the node.
+    ``state_before`` gives the state before a position. Raises InputError if there was no attempt,
+    for an unknown node, and if the log cannot give the state before the attempt."""
     attempt, full_name = explained.explained, explained.pod.full_name
     if attempt is None:
         raise InputError("--why-not", f"no attempt was made for {full_name} yet", "wait")
     began = time.perf_counter()
     decided = next(log.read(attempt.position))
-    folded = state_at(log, reader, decided.cause, log.head.next)
+    with state_before(decided.cause) as folded:
+        copy = snapshot.copied(folded.state)
+        pod = folded.state.pods[attempt.decided.uid].pod
     if folded.opening is None:
         problem = f"the configuration at position {decided.cause} is not known"
         raise InputError("--why-not", problem, "add --from-archive FOLDER")
@@ -54,8 +60,6 @@ def why_not(
         problem = f"stream {log.stream} has no configuration to decide with again"
         raise InputError("--why-not", problem, "leave it out")
     assembly = assembled(folded.opening, log.stream, plugins)
-    copy = snapshot.copied(folded.state)
-    pod = folded.state.pods[attempt.decided.uid].pod
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
         profiles = dict(assembly.profiles)
@@ -63,7 +67,7 @@ def why_not(
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
         engine = replace(assembly, profiles=profiles).engine(with_detail=False)
         with gc_tuning.paused():
-            engine.restore(copy, folded.position)
+            engine.restore(copy, copy.position)
         return engine
 
     hypothesis = Hypothesis(make_engine, pod, node)

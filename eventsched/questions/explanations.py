@@ -53,6 +53,7 @@ def pod_story(
 def pod_remedies(
     stream: LoggedStream,
     sees: Visibility,
+    states: FoldedStates,
     pod: str,
     attempt: int | None,
     node: str,
@@ -61,12 +62,13 @@ def pod_remedies(
     """The smallest changes with which a pod lands on a node, as ``eventsched explain --why-not -o
     json`` prints them. ``plugins`` are files with plugins that the stream was written with. Raises
     InputError, also NoPodError and NotVisibleError."""
-    return why_not_json(_remedies(stream, sees, pod, attempt, node, plugins), stream.name)
+    return why_not_json(_remedies(stream, sees, states, pod, attempt, node, plugins), stream.name)
 
 
 def pod_remedies_text(
     stream: LoggedStream,
     sees: Visibility,
+    states: FoldedStates,
     pod: str,
     attempt: int | None,
     node: str,
@@ -74,7 +76,7 @@ def pod_remedies_text(
     width: int,
 ) -> str:
     """The same in words, as ``eventsched explain --why-not`` prints them at a width."""
-    return why_not_text(_remedies(stream, sees, pod, attempt, node, plugins), width)
+    return why_not_text(_remedies(stream, sees, states, pod, attempt, node, plugins), width)
 
 
 def workload_explanation(
@@ -116,6 +118,7 @@ def _workload(
 def _remedies(
     stream: LoggedStream,
     sees: Visibility,
+    states: FoldedStates,
     pod: str,
     attempt: int | None,
     node: str,
@@ -124,7 +127,9 @@ def _remedies(
     sees.require_whole("why-not")
     explained = _explained(stream, sees, pod, attempt, None)
     try:
-        return why_not(explained, node, stream.log, stream.log, plugins)
+        return why_not(
+            explained, node, stream.log, lambda position: states.at(stream, str(position)), plugins
+        )
     except InputError as problem:
         raise InputError(
             problem.where.replace("--why-not", "node"), problem.problem, problem.remedy

@@ -184,6 +184,28 @@ def _all_of(folded: FoldedState) -> tuple[Any, ...]:
     return state.digest(), state_document(state, whole=True), objects, residents
 
 
+def test_why_not_asks_for_one_state_before_an_attempt(
+    logs: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the nodes is asked about on it."""
+    own = f"stream={TIGHT}"
+    [failed] = client.get(f"/decisions?{own}&outcome=unschedulable&limit=1")["decisions"]
+    path = f"/pods/{failed['namespace']}/{failed['pod']}/why-not?{own}&attempt={failed['attempt']}"
+    paths = [f"{path}&node={node}" for node in ("node-00003", "node-00001", "node-00003")]
+    expected = [client.get(each) | {"seconds": 0} for each in paths]
+    folded: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        folded.append(given[2])
+        return state_at(*given)
+
+    monkeypatch.setattr("eventsched.questions.states.state_at", counted)
+    with opened_streams(logs, None) as streams:
+        asking = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        assert [asking.get(each) | {"seconds": 0} for each in paths] == expected
+    assert len(folded) == 1
+
+
 def test_a_kept_state_is_not_used_up(
     logs: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
