@@ -109,17 +109,6 @@ class ConsultingAuditor(Auditor):
             for rows in (*answered.failed.values(), *answered.unresolvable.values()):
                 ensure(decided.row not in rows_of(rows), f"{decided.node} was refused")
 
-    def kept_from(self, uid: str, node: str) -> int:
-        """That of pods nominated to the node: they keep the nomination if extenders refuse their
-        next preemption (upstream: preemption.go Preempt, after callExtenders)."""
-        pod = self.engine.state.pods[uid].pod
-        nominated = self.engine.state.preemptions.on(node)
-        return sum(
-            self._api.cpu_of(other)
-            for other, kept in nominated.items()
-            if other != uid and kept.priority >= pod.priority
-        )
-
     def consulted(self, request: CallExtender) -> None:
         """A question has arrived: it must have been committed."""
         known = (request.uid, request.attempt, request.extender, request.verb) in self._asked

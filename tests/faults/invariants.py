@@ -223,10 +223,18 @@ class Auditor:
 
     def _check_that_it_fits_nowhere(self, uid: str) -> None:
         for name, seen in self._api.nodes.items():
-            used = self._api.cpu_used(name, self._api.version) + self.kept_from(uid, name)
+            used = self._api.cpu_used(name, self._api.version) + self._kept_from(uid, name)
             free = seen.node.allocatable["cpu"] - used
             ensure(free < self._api.cpu_of(uid), f"{uid} fits on {name} but is not bound")
 
-    def kept_from(self, uid: str, node: str) -> int:
-        """The cpu (millicores) on a node that a pod must leave to others."""
-        return 0
+    def _kept_from(self, uid: str, node: str) -> int:
+        """The cpu (millicores) on a node that a pod must leave to pods nominated to it. A pod keeps
+        its nomination if extenders refuse its next preemption (upstream: preemption.go Preempt,
+        after callExtenders), and until it is tried again after a failover lost that preemption."""
+        pod = self.engine.state.pods[uid].pod
+        nominated = self.engine.state.preemptions.on(node)
+        return sum(
+            self._api.cpu_of(other)
+            for other, kept in nominated.items()
+            if other != uid and kept.priority >= pod.priority
+        )
