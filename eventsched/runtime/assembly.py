@@ -202,6 +202,7 @@ def assemble_loaded(
         )
     digest = blake2b(repr(loaded).encode(), digest_size=16).hexdigest()
     files = {name: _file(known[name]) for name in sources}
+    unread = [*resolution.zero_weights(loaded.profiles, known), *unread]
     warnings = (*loaded.warnings, *resolution.misspelt(loaded.profiles, known), *unread)
     make_again = partial(assemble_loaded, loaded, source, known, text, guard)
     return Assembly(loaded, profiles, sources, digest, text, warnings, files, make_again)

@@ -147,6 +147,28 @@ def test_a_misspelt_plugin_that_is_disabled_is_a_warning(
     )
 
 
+@pytest.mark.parametrize("point", ["score", "multiPoint"])
+def test_a_weight_of_zero_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], point: str
+) -> None:
+    """Upstream takes it as 1. A plugin that does not score has no weight."""
+    enabled = "[{name: NodeAffinity, weight: 0}, {name: ImageLocality}]"
+    if point == "multiPoint":
+        enabled = "[{name: NodeName, weight: 0}, {name: NodeAffinity, weight: 0}]"
+    text = HEAD + f"profiles: [{{plugins: {{{point}: {{enabled: {enabled}}}}}}}]\n"
+    path = written(tmp_path, text)
+    place = int(point == "multiPoint")
+    assert main(["config", "check", path]) == 0
+    assert capsys.readouterr().err == (
+        f"eventsched config: {path}: warning: profiles[0].plugins.{point}.enabled[{place}].weight: "
+        "0 means the default weight, 1, and NodeAffinity still scores; to leave it out, write "
+        "score: {disabled: [{name: NodeAffinity}]}\n"
+    )
+    assert main(["config", "show", path]) == 0
+    [profile] = yaml.safe_load(capsys.readouterr().out)["profiles"]
+    assert all(each.get("weight") != 0 for each in profile["plugins"]["score"]["enabled"])
+
+
 def test_show_fills_in_every_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config", "show", written(tmp_path, GOOD)]) == 0
     document = yaml.safe_load(capsys.readouterr().out)

@@ -44,6 +44,7 @@ def _warnings(
     loaded: Configuration, profiles: tuple[ResolvedProfile, ...], registry: Mapping[str, type]
 ) -> list[str]:
     warnings = [*loaded.warnings, *resolution.misspelt(loaded.profiles, registry)]
+    warnings += resolution.zero_weights(loaded.profiles, registry)
     for profile in profiles:
         warnings += [
             f"{missing.problem}: no run will take this file" for missing in profile.unavailable

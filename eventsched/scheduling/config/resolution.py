@@ -301,6 +301,24 @@ def misspelt(profiles: Sequence[ProfileConfig], registry: Mapping[str, type]) ->
     return warnings
 
 
+def zero_weights(profiles: Sequence[ProfileConfig], registry: Mapping[str, type]) -> list[str]:
+    """Warnings about weights that are written as 0. Upstream takes 0 as not written, which means 1
+    (getValidScoreWeights), so the plugin goes on scoring."""
+    warnings = []
+    for i, profile in enumerate(profiles):
+        plugins = profile.plugins
+        sets = {"multiPoint": plugins.multi_point, "score": plugins.score}
+        for point, chosen in sets.items():
+            for j, plugin in enumerate(chosen.enabled):
+                if plugin.weight == 0 and "score" in points_served(plugin.name, registry):
+                    warnings.append(
+                        f"profiles[{i}].plugins.{point}.enabled[{j}].weight: 0 means the default "
+                        f"weight, 1, and {plugin.name} still scores; to leave it out, write "
+                        f"score: {{disabled: [{{name: {plugin.name}}}]}}"
+                    )
+    return warnings
+
+
 def _near(name: str, registry: Mapping[str, type]) -> str:
     """A hint at similar names; "" if there are none."""
     close = difflib.get_close_matches(name, {*registry, *UPSTREAM_POINTS})
