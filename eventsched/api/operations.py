@@ -149,9 +149,10 @@ def head_of(asked: Asked) -> int:
 
 
 _POD_FILTERS = (
-    p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"), p.OWNER,
-    p.Parameter("state", "in this state", values=(*STATES, "gone")), p.REASON, p.PLUGIN, p.NODE,
-    p.PROFILE, p.Parameter("group", "of this group: a key of /pods/groups"),
+    p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"),
+    p.Parameter("name_contains", "whose name has this text, or namespace/name for a text with a /"),
+    p.OWNER, p.Parameter("state", "in this state", values=(*STATES, "gone")), p.REASON, p.PLUGIN,
+    p.NODE, p.PROFILE, p.Parameter("group", "of this group: a key of /pods/groups"),
     p.Parameter("from", "whose last attempt was at this position or time, or later"),
     p.Parameter("until", "whose last attempt was before this position or time"),
 )  # fmt: skip

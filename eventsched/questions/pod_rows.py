@@ -75,12 +75,14 @@ ORDER BY d.seq DESC LIMIT :limit
 
 class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods. ``plugin`` and ``reason``: the last attempt failed with such a refusal, on
-    however few nodes; ``reason`` is a part of its reason, in any case. ``group``: of this group of
-    /pods/groups. ``low`` and ``high``: the last attempt is at a position from the one to before the
-    other. With ``ever`` also those that are gone, if they were tried."""
+    however few nodes; ``reason`` is a part of its reason, in any case. ``name_contains`` is a part
+    of the name, or with a / of namespace/name. ``group``: of this group of /pods/groups. ``low``
+    and ``high``: the last attempt is at a position from the one to before the other. With ``ever``
+    also those that are gone, if they were tried."""
 
     namespace: str | None = None
     name: str | None = None
+    name_contains: str | None = None
     owner: str | None = None
     state: str | None = None
     reason: str | None = None
@@ -191,6 +193,12 @@ def conditions_of(
         if value is not None:
             text += f" AND {column} = :value{number}"
             values[f"value{number}"] = value
+    if wanted.name_contains is not None:
+        column = f"{table}.name"
+        if "/" in wanted.name_contains:
+            column = f"{table}.namespace || '/' || {table}.name"
+        text += f" AND strpos(lower({column}), lower(:name_contains)) > 0"
+        values["name_contains"] = wanted.name_contains
     decided = "d.seq" if wanted.ever else "n.decided_seq"
     for bound, sign, position in (("low", ">=", wanted.low), ("high", "<", wanted.high)):
         if position is not None:

@@ -76,6 +76,12 @@ def test_filters(cuts: Client) -> None:
     for words in ("plugin=NodeResourcesFit", "reason=INSUFFICIENT", "plugin=TaintToleration"):
         assert pods_of(cuts, f"stream={ODD}&at=25&sort=position&{words}") == refused
     assert pods_of(cuts, f"stream={ODD}&at=25&plugin=NodeName") == []
+    first = every[0]
+    for part in (first["name"][1:].upper(), f"{first['namespace']}/{first['name']}"[1:]):
+        path = f"stream={ODD}&at=25&sort=position&name_contains={part}"
+        names = [f"{each['namespace']}/{each['name']}" for each in pods_of(cuts, path)]
+        whole = [f"{each['namespace']}/{each['name']}" for each in every]
+        assert names == [name for name in whole if part.lower() in name] != []
 
 
 @pytest.mark.parametrize("cut", CUTS)

@@ -102,6 +102,23 @@ def test_filters(client: Client) -> None:
             assert found == [each for each in every if each[name] == value], (name, value)
 
 
+@pytest.mark.parametrize("more", ["", "&ever=true"])
+def test_parts_of_names(client: Client, more: str) -> None:
+    """In any case, and with a / of namespace/name; no character stands for others."""
+    every = client.get(f"/pods?stream={ODD}&limit=1000{more}")["pods"]
+    names = [f"{each['namespace']}/{each['name']}" for each in every]
+    part = every[0]["name"][1:-1]
+    whole = names[0][1:].upper()
+    for text, wanted in (
+        (part, [name for name in names if part in name.split("/")[1]]),
+        (whole, [name for name in names if whole.lower() in name]),
+        (every[0]["namespace"] + "/", [n for n in names if n.startswith(every[0]["namespace"])]),
+        ("%25", []), ("_", [name for name in names if "_" in name]),
+    ):  # fmt: skip
+        found = client.get(f"/pods?stream={ODD}&limit=1000{more}&name_contains={text}")["pods"]
+        assert [f"{each['namespace']}/{each['name']}" for each in found] == wanted, text
+
+
 @pytest.mark.parametrize("stream", [ODD, TIGHT])
 def test_explain_is_what_the_command_prints(
     client: Client, logs: str, stream: str, capsys: pytest.CaptureFixture[str]

@@ -29,7 +29,7 @@ def test_the_pages_of_an_installed_wheel(watched: Watched, logs: str, installed:
         page.goto(f"{address.removesuffix('/api/v1')}/?stream={TIGHT}")
         expect(page.locator("#nodes")).to_be_visible()
         page.get_by_role("link", name="Pods", exact=True).click()
-        page.get_by_label("Name", exact=True).fill(pod["pod"])
+        page.get_by_label("Name contains").fill(pod["pod"])
         page.get_by_label("also gone ones").check()
         page.get_by_role("button", name="Filter").click()
         page.get_by_role("link", name=f"{pod['namespace']}/{pod['pod']}").click()

@@ -80,6 +80,23 @@ def test_filters_and_order_are_in_the_url(watched: Watched, url: str) -> None:
         expect(page.locator("thead th").first).to_have_attribute("aria-sort", "descending")
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_a_part_of_a_name_is_enough(watched: Watched, url: str, script: bool) -> None:
+    with watched.page(script=script) as page:
+        pod = page.request.get(f"{url}/api/v1/pods?stream={ODD}").json()["pods"][-1]
+        whole = f"{pod['namespace']}/{pod['name']}"
+        for part in (pod["name"][1:], whole):
+            page.goto(f"{url}/pods?stream={ODD}")
+            page.get_by_label("Name contains").fill(part)
+            page.get_by_role("button", name="Filter", exact=True).click()
+            expect(page).to_have_url(re.compile("name="))
+            others = page.locator("#pods tbody th").filter(has_not_text=part)
+            expect(others).to_have_count(0)
+            expect(page.get_by_role("link", name=whole, exact=True)).to_be_visible()
+        page.goto(f"{url}/pods?stream={ODD}&name=nosuch")
+        expect(page.locator("#pods .empty")).to_contain_text("No pods match name with nosuch.")
+
+
 def test_no_pods_match(watched: Watched, url: str) -> None:
     """It says so, and a link removes the filters; gone ones, too, have no other order."""
     with watched.page() as page:

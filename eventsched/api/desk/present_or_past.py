@@ -18,7 +18,8 @@ from eventsched.questions.pod_rows import PodRowFilter, pods_page
 from eventsched.questions.streams import LoggedStream
 
 _FILTERS = (
-    "namespace", "name", "owner", "state", "reason", "plugin", "node", "profile", "group", "ever",
+    "namespace", "name", "name_contains", "owner", "state", "reason", "plugin", "node", "profile",
+    "group", "ever",
 )  # fmt: skip
 
 

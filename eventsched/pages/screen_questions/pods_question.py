@@ -12,7 +12,7 @@ from eventsched.pages.page_question import (
 )
 
 COLUMNS = {
-    "namespace": "namespace", "name": "pod", "owner": "owner_name", "state": "state",
+    "namespace": "namespace", "owner": "owner_name", "state": "state",
     "node": "node", "profile": "scheduler_name",
 }  # fmt: skip
 """Filter → the column of the view pods_now that it restricts."""
@@ -57,7 +57,12 @@ def further(request: PageRequest, answer: Any) -> dict[str, str]:
 
 
 def _filters(request: PageRequest, without: tuple[str, ...]) -> dict[str, str]:
-    return {n: value for n, value in request.query.items() if n not in (*_OWN, *without)}
+    """The filters as the API names them: the page's name is a part of one."""
+    return {
+        "name_contains" if name == "name" else name: value
+        for name, value in request.query.items()
+        if name not in (*_OWN, *without)
+    }
 
 
 def _sql(query: dict[str, str]) -> str:
@@ -93,5 +98,8 @@ def _where(query: dict[str, str]) -> str | None:
     conditions = [
         f"{column} = {literal(query[name])}" for name, column in COLUMNS.items() if name in query
     ]
+    if part := query.get("name_contains"):
+        column = "namespace || '/' || pod" if "/" in part else "pod"
+        conditions.append(f"strpos(lower({column}), lower({literal(part)})) > 0")
     conditions += [f"decided_seq {sign} {query[name]}" for name, sign in bounds]
     return f"\nWHERE {' AND '.join(conditions)}" if conditions else ""

@@ -157,6 +157,8 @@ function callOfUrl() {
   if (query.get("group")) query.delete("ever"); // groups are of pods that exist
   if (query.get("ever") === "true") query.delete("sort"); // the newest attempts first is the only order
   for (const [name, value] of [...query]) if (!value) query.delete(name);
+  if (query.has("name")) query.set("name_contains", query.get("name")); // a part of it
+  query.delete("name");
   const text = query.toString();
   return `/pods${text ? `?${text}` : ""}`;
 }

@@ -61,7 +61,7 @@ def filter_of(
     plugin, reason = wanted.plugin, wanted.reason
     is_refused = plugin is not None or reason is not None
     numbers = frozenset(stream.rows.numbers(plugin, reason)) if is_refused else frozenset()
-    in_group = _group_filter(stream, wanted.group)
+    in_group, is_named = _group_filter(stream, wanted.group), _name_filter(wanted.name_contains)
     is_tried = _attempt_filter(stream, wanted, past)
 
     def passes(row: Mapping[str, Any]) -> bool:
@@ -69,7 +69,7 @@ def filter_of(
             return False
         if any(row[column] != value for column, value in asked.items()):
             return False
-        if not (in_group(row) and is_tried(row)):
+        if not (in_group(row) and is_named(row) and is_tried(row)):
             return False
         if not is_refused or not numbers.isdisjoint(row["numbers"]):
             return True
@@ -79,6 +79,16 @@ def filter_of(
         return plugin in (None, row["plugin"]) and has_reason
 
     return passes
+
+
+def _name_filter(part: str | None) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a row's name has this part; with a /, its namespace/name."""
+    if part is None:
+        return lambda row: True
+    part = part.lower()
+    if "/" in part:
+        return lambda row: part in f"{row['namespace']}/{row['name']}".lower()
+    return lambda row: part in row["name"].lower()
 
 
 def _group_filter(stream: LoggedStream, group: str | None) -> Callable[[Mapping[str, Any]], bool]:
