@@ -1,6 +1,7 @@
 """Attempts side by side and over time: columns of verdicts, differences, timelines. Compared with
 the answers about single decisions and pods."""
 
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -229,6 +230,11 @@ def test_bars_follow_the_story(client: Client, stream: str) -> None:
             assert bar["end"] <= following["begin"]
         is_waiting = story["summary"]["state"] in ("active", "backoff", "unschedulable", "gated")
         assert (lanes["queues"][-1]["end"] is None) == is_waiting
+        if is_waiting:
+            listed = client.get(f"/pods?stream={stream}&namespace={namespace}&name={name}")["pods"]
+            [row] = [each for each in listed if each["uid"] == uid]
+            since = datetime.fromisoformat(row["waiting_since"]).timestamp()
+            assert line["end"] / 1e6 == pytest.approx(since + row["wait_seconds"])
         assert [each["position"] for each in line["story"]] == sorted(
             each["position"] for each in line["story"]
         )

@@ -78,8 +78,8 @@ class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod's way from its arrival (``begin``, µs) to ``end``: a little after the present for a
-    pod that waits, and after the last of its records for others. ``headline``: where it stands,
+    """A pod's way from its arrival (``begin``, µs) to ``end``: the present for a pod that waits,
+    and the last of its records for others. ``headline``: where it stands,
     and the next step, in a sentence each; ``story``: how it came to be there. ``pods`` are the
     others that these name. ``demands`` is null if the records that had them were dropped."""
 

@@ -8,7 +8,6 @@ from eventsched.cli.output.headline_output import headline_text, story_lines
 from eventsched.cli.output.time_format import iso
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
-from eventsched.domain.units import SECOND
 from eventsched.history.explain.evidence import Evidence, uid_key
 from eventsched.history.explain.explanation import Explanation, Step, explain
 from eventsched.history.explain.record_text import pods_named_in
@@ -27,9 +26,6 @@ from eventsched.questions.visibility import Visibility
 
 LANES = ("queues", "attempts", "preemption", "reservation", "waits", "bind")
 _LEAVING_QUEUE = (PodDecided, records.PodSkipped, records.PodDeleted)
-_AFTER = 20
-"""A timeline goes on after its last record for its length divided by this."""
-_LEAST = SECOND // 1_000
 _WAITING = ("scheduled", "waiting")
 
 
@@ -61,7 +57,6 @@ def _timeline(explained: Explanation, pods: list[str], now: int) -> Timeline:
     begin, last = explained.steps[0].at, explained.steps[-1].at
     lanes = {**bars.lanes, "waits": _waits(explained.steps)}
     end = max(now, last) if bars.is_waiting else last
-    end += max(_LEAST, (end - begin) // _AFTER)
     return Timeline(
         stream=explained.stream,
         namespace=explained.pod.namespace,
