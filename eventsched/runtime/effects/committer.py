@@ -37,7 +37,9 @@ class Committer:
 
     def then(self, call: Callable[[EventLog], None]) -> None:
         """Calls with the log once all batches so far are committed, and before the next one is
-        begun. Raises what the call and the log raise."""
+        begun. What a call holds is not counted among the bytes that wait: a snapshot comes after
+        thousands of records, so the batches before it bound how many wait. Raises what the call and
+        the log raise."""
         if self._log is not None:
             self._waiting.append(call)
             if not self._is_under_way:
