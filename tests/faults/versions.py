@@ -26,7 +26,7 @@ from eventsched.eventlog.schema.migration_files import POST, PRE, STOP, Migratio
 from eventsched.eventlog.schema.migrations import StoredVersion
 from eventsched.runtime.leader.followed_stream import FollowedStream
 from eventsched.runtime.leader.leader import Leader
-from eventsched.runtime.leader.leader_messages import Acquire, Message
+from eventsched.runtime.leader.leader_messages import Acquire, Acquired, Deposed, Message
 from eventsched.runtime.live.replica_plan import ReplicaPlan
 from eventsched.scheduling.engine import Engine
 
@@ -181,6 +181,8 @@ class VersionsMutant(NamedTuple):
     patches: tuple[tuple[Any, str, Any], ...] = ()
     looks: bool = True
     """Whether leaders look at the schema."""
+    asks_at_terms: bool = True
+    """Whether a term begins only with the behaviours that the schema then allows."""
 
 
 class VersionedProcess(Process):
@@ -306,7 +308,18 @@ class VersionsWorld(World):
             if process.alive:
                 self.crash(process)
             return None
-        return super()._carry_out(flight)
+        answer = super()._carry_out(flight)
+        asks = self.mutant.asks_at_terms and isinstance(answer, Acquired)
+        if asks and not self._suits(process):
+            self.counts["term on another schema"] += 1
+            return Deposed("the schema has changed")
+        return answer
+
+    def _suits(self, process: VersionedProcess) -> bool:
+        """Whether the behaviours of a process are those that the schema allows."""
+        with process.version.running():
+            plan = plan_of(process.version).on_schema(self.database.schema.revision)
+        return plan.opening.flags == process.plan.opening.flags
 
     def look_at_schema(self, process: VersionedProcess) -> None:
         """What a leader does once a minute."""

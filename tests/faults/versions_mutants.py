@@ -26,6 +26,7 @@ VERSIONS_MUTANTS = {
     "postanytime": VersionsMutant(((migrations, "_require_served", _anytime),)),
     "runsanywhere": VersionsMutant(((StoredVersion, "runs_us", True),)),
     "neverlooks": VersionsMutant(looks=False),
+    "looksonce": VersionsMutant(asks_at_terms=False),
 }
 
 
@@ -86,6 +87,19 @@ def post_during_a_term(stage: VersionsStage) -> None:
     stage.finish()
 
 
+def post_lost_before_a_term(stage: VersionsStage) -> None:
+    """A process of the next version starts after step post, and a failover loses that step before
+    its term begins."""
+    stage.upgrade(PRE)
+    for name in "AB":
+        stage.crash(_led(stage, name))
+    stage.upgrade(POST)
+    stage.start("C", NEXT)
+    stage.database.fail_over(1)
+    stage.auditor.history_changed()
+    stage.settle()
+
+
 def _led(stage: VersionsStage, name: str) -> VersionedProcess:
     process = stage.start(name, NEXT)
     stage.settle()
@@ -98,4 +112,5 @@ VERSIONS_SCENARIOS: dict[str, Scenario] = {
     "postanytime": post_while_both_run,
     "runsanywhere": set_back_after_post,
     "neverlooks": post_during_a_term,
+    "looksonce": post_lost_before_a_term,
 }

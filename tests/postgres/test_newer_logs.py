@@ -1,18 +1,25 @@
 """A replica of this version meets a log or a schema of a later one while it runs."""
 
 import asyncio
+from functools import partial
 
+import msgspec
 import psycopg
 import pytest
 import structlog
 
-from eventsched.domain import records
-from eventsched.domain.behaviours import CURRENT
+from eventsched.domain import behaviours, records
+from eventsched.domain.behaviours import CURRENT, Behaviour
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.log_errors import DatabaseRefusedError
 from eventsched.eventlog.port import Batch, StoredRecord
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.writer import PostgresEventLog
+from eventsched.eventlog.schema import migration_files
+from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.live import replica
+from tests.builders import engine_of
+from tests.faults.cluster import OPENING
 from tests.live.stage import until
 from tests.postgres.replicas import STREAM, Scene, play
 
@@ -73,3 +80,43 @@ def test_a_leader_ends_when_the_schema_no_longer_serves_it(
         assert scene.booth.released
 
     play(database, story)
+
+
+def test_a_term_begins_only_with_what_the_schema_then_allows(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover may lose an upgrade after the replica has looked at the schema. Replicas of the
+    earlier version could not read what the term would write."""
+    monkeypatch.setitem(behaviours.SWITCHED_ON_BY, Behaviour.FREES_COLUMNS, "9998")
+
+    def set_schema(revision: str, serves: str) -> None:
+        with psycopg.connect(database) as admin:
+            admin.execute(
+                "UPDATE eventsched_log.migration SET version_num = %s, serves = %s",
+                (revision, serves),
+            )
+
+    set_schema("9998", migration_files.revisions()[-1])
+
+    async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.booth.stood == 1)
+        assert Behaviour.FREES_COLUMNS in scene.replica.plan.opening.flags
+        set_schema(migration_files.revisions()[-1], "")
+        scene.booth.wins.set()
+        await until(lambda: scene.settled)
+
+    with structlog.testing.capture_logs() as lines:
+        scene = play(
+            database,
+            story,
+            wins=False,
+            opening=msgspec.structs.replace(OPENING, flags=CURRENT),
+            engine_as_of=lambda _: partial(engine_of, NodeResourcesFit()),
+        )
+    assert scene.replica.terms == 2
+    assert [line["reason"] for line in lines if line["event"] == "deposed"] == [
+        f"the schema has become {migration_files.revisions()[-1]}"
+    ]
+    began = [each.record for each in Reader(database, STREAM).read()]
+    flags = [record.flags for record in began if isinstance(record, records.StreamStarted)]
+    assert flags == [tuple(each for each in CURRENT if each != Behaviour.FREES_COLUMNS)]

@@ -32,7 +32,7 @@ def sealed(term: Term, head: Head, *records: Record) -> SealedBatch:
 
 def commit(session: Session, *records: Record) -> None:
     """Begins a term and commits one batch."""
-    term, head, _ = session.acquire("s", "me")
+    term, head, *_ = session.acquire("s", "me")
     session.append(sealed(term, head, *records))
 
 
@@ -76,9 +76,9 @@ def test_a_leader_that_is_deposed_answers_nothing(stream: str, tail: Tail) -> No
         requests.ask_to_forget(STICKY, "default/a")
     (request,) = tail.requests()
     with closing(Session(stream)) as old, closing(Session(stream)) as new:
-        term, head, _ = old.acquire("s", "old")
+        term, head, *_ = old.acquire("s", "old")
         batch = sealed(term, head, request)
-        term, head, _ = new.acquire("s", "new")
+        term, head, *_ = new.acquire("s", "new")
         with pytest.raises(FencedError):
             old.append(batch)
         assert tail.requests() == [request]
@@ -93,7 +93,7 @@ def test_a_request_of_another_stream_is_not_marked(stream: str, tail: Tail) -> N
     with request_table.open_requests(stream, "s") as requests:
         number = requests.ask_to_forget(STICKY, "default/a")
     with closing(Session(stream)) as session:
-        term, head, _ = session.acquire("other", "me")
+        term, head, *_ = session.acquire("other", "me")
         request = MemoryForgotten(plugin=STICKY, key="x", by="ada", request=number)
         session.append(sealed(term, head, request))
     assert [each.request for each in tail.requests()] == [number]

@@ -50,7 +50,7 @@ def positions(address: str) -> list[int]:
 def test_a_term_and_its_batches(database: str) -> None:
     """One after the other; the same batch again is passed over."""
     with closing(Session(database)) as session:
-        term, head, history = session.acquire("s", "me")
+        term, head, history, _ = session.acquire("s", "me")
         assert (term.epoch, head) == (1, Head(0, chain.genesis("s")))
         assert "/" in history
         first = sealed(term, head, 2)
@@ -70,7 +70,7 @@ def test_a_term_and_its_batches(database: str) -> None:
 def test_an_unknown_outcome_is_said_and_the_batch_can_come_again(proxy: Proxy, loss: Loss) -> None:
     """On a connection of its own; it is in the log once, and the next one follows."""
     with closing(Session(proxy.url)) as session:
-        term, head, _ = session.acquire("s", "me")
+        term, head, *_ = session.acquire("s", "me")
         first = sealed(term, head)
         proxy.lose(loss)
         with pytest.raises(UnknownOutcomeError):
@@ -84,7 +84,7 @@ def test_an_unknown_outcome_is_said_and_the_batch_can_come_again(proxy: Proxy, l
 def test_an_unknown_renewal(proxy: Proxy) -> None:
     """It is asked again."""
     with closing(Session(proxy.url)) as session:
-        term, _, _ = session.acquire("s", "me")
+        term, *_ = session.acquire("s", "me")
         proxy.lose(Loss.ANSWER)
         with pytest.raises(UnknownOutcomeError):
             session.renew(term)
@@ -94,7 +94,7 @@ def test_an_unknown_renewal(proxy: Proxy) -> None:
 def test_a_renewal_that_does_not_come_in_time(database: str) -> None:
     """The wait for it is bounded."""
     with closing(Session(database, answer_limit=1.0)) as session:
-        term, _, _ = session.acquire("s", "me")
+        term, *_ = session.acquire("s", "me")
         with psycopg.connect(database) as holder:
             holder.execute("SELECT FROM eventsched_log.head FOR UPDATE")
             with pytest.raises(UnknownOutcomeError, match="no answer arrived in time"):
@@ -121,7 +121,7 @@ def test_a_snapshot_that_is_not_taken_in_time(
     """It is given up, and the connection with it."""
     monkeypatch.setattr(WriterConnection.store_snapshot, "__defaults__", (0.2,))
     with closing(Session(database)) as session:
-        term, head, _ = session.acquire("s", "me")
+        term, head, *_ = session.acquire("s", "me")
         with psycopg.connect(database) as holder:
             holder.execute("LOCK eventsched_log.snapshot")
             session.store_snapshot(term, StoredSnapshot(0, head.hash, "d", "v", b"b"))
@@ -154,7 +154,7 @@ def test_an_answer_that_does_not_come_in_time(database: str) -> None:
         return True
 
     with closing(Session(database, answer_limit=0.2)) as session:
-        term, head, _ = session.acquire("s", "me")
+        term, head, *_ = session.acquire("s", "me")
         batch = sealed(term, head)
         with psycopg.connect(database) as holder:
             holder.execute("SELECT FROM eventsched_log.head FOR UPDATE")
@@ -167,7 +167,7 @@ def test_an_answer_that_does_not_come_in_time(database: str) -> None:
 def test_a_database_that_is_unreachable_for_a_while(proxy: Proxy) -> None:
     """Repeating the request is all that is needed."""
     with closing(Session(proxy.url)) as session:
-        term, head, _ = session.acquire("s", "me")
+        term, head, *_ = session.acquire("s", "me")
         proxy.unreachable = True
         proxy.cut()
         with pytest.raises(UnknownOutcomeError):
@@ -185,10 +185,10 @@ def test_a_database_that_is_unreachable_for_a_while(proxy: Proxy) -> None:
 def test_a_writer_that_was_replaced(database: str) -> None:
     """Its batches and renewals are refused; the head is not."""
     with closing(Session(database)) as old, closing(Session(database)) as new:
-        term, head, _ = old.acquire("s", "old")
+        term, head, *_ = old.acquire("s", "old")
         batch = sealed(term, head)
         old.append(batch)
-        later, there, _ = new.acquire("s", "new")
+        later, there, *_ = new.acquire("s", "new")
         assert (later.epoch, there) == (2, batch.head)
         old.append(batch)  # it is there: what was committed before stays so
         with pytest.raises(FencedError):
@@ -226,7 +226,7 @@ def test_a_term_does_not_outlive_a_failover(place: Path) -> None:
         closing(Session(postgres.superuser_url)) as session,
     ):
         migrate(postgres.superuser_url)
-        term, head, history = session.acquire("s", "me")
+        term, head, history, _ = session.acquire("s", "me")
         batch = sealed(term, head)
         session.append(batch)
         system, timeline, copy = history.split("/")
@@ -239,7 +239,7 @@ def test_a_term_does_not_outlive_a_failover(place: Path) -> None:
             for _ in range(2):
                 with pytest.raises(HistoryChangedError):
                     session.append(sealed(term, batch.head))
-            later, there, now = session.acquire("s", "me")
+            later, there, now, _ = session.acquire("s", "me")
             assert (later.epoch, there) == (2, batch.head)
             assert now == f"{system}/2/{copy}"
             session.append(sealed(later, there))

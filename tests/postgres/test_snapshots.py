@@ -36,7 +36,7 @@ def test_the_newest_three_are_kept(database: str) -> None:
     """And the first one, as there is no other one near it. A reader finds one after the other;
     those that the chain does not know are passed over."""
     with closing(Session(database)) as session, closing(Tail(database, "s")) as tail:
-        term, head, _ = session.acquire("s", "me")
+        term, head, *_ = session.acquire("s", "me")
         for number in range(5):
             batch = sealed(term, head)
             session.append(batch)
@@ -64,7 +64,7 @@ def test_the_newest_three_are_kept(database: str) -> None:
 def test_older_ones_are_kept_for_each_25_000_positions(database: str) -> None:
     """As long as their records, but large ones less often: at most 100 bytes for a position."""
     with closing(Session(database)) as session:
-        term, head, _ = session.acquire("s", "me")
+        term, head, *_ = session.acquire("s", "me")
         for position in range(5_000, 130_000, 5_000):
             session.store_snapshot(term, StoredSnapshot(position, head.hash, "d", "v", b"b"))
         newest = [115_000, 120_000, 125_000]

@@ -25,11 +25,13 @@ ANSWER_LIMIT = 10.0
 
 
 class AcquiredTerm(NamedTuple):
-    """A new term, the stream's head when it began, and the identity of the database."""
+    """A new term, the stream's head when it began, the identity of the database, and the revision
+    of its schema."""
 
     term: Term
     head: Head
     database_identity: str
+    schema: str
 
 
 class Session:
@@ -57,13 +59,14 @@ class Session:
         try:
             self._database_identity = self._connection.database_identity(self._answer_limit)
             self._number, term, head = self._connection.acquire(stream, holder, self._answer_limit)
+            schema = self._connection.schema_revision(self._answer_limit)
         except BaseException as problem:
             self.close()
             if isinstance(problem, psycopg.Error):
                 with for_login(self._address) as address:
                     raise migrations.unreachable(address, str(problem).split("\n")[0]) from problem
             raise
-        return AcquiredTerm(term, head, self._database_identity)
+        return AcquiredTerm(term, head, self._database_identity, schema)
 
     def append(self, sealed: SealedBatch) -> None:
         """Commits a batch. A batch that is already in the log counts as committed.

@@ -142,6 +142,15 @@ class WriterConnection:
         assert row is not None
         return row[0], Term(stream, row[1], token.bytes), Head(row[2], bytes(row[3]))
 
+    def schema_revision(self, limit: float = CALL_LIMIT) -> str:
+        """The schema's revision. Raises psycopg.Error, also if the call takes longer than ``limit``
+        (s)."""
+        with limited(self._connection, limit):
+            row = self._connection.execute(
+                "SELECT version_num FROM eventsched_log.migration"
+            ).fetchone()
+        return "" if row is None else row[0]
+
     def database_identity(self, limit: float = CALL_LIMIT) -> str:
         """The identity of the database and its history, as ``system identifier/timeline/copy``, or
         ``hidden/copy`` if the database hides the first two; it differs after a failover or a

@@ -67,15 +67,18 @@ class DatabaseClient:
         stream: str,
         holder: str,
         catch_up: Callable[[Head], Awaitable[float]],
+        suits: Callable[[str], bool],
         checkpointer: Checkpointer | None = None,
     ) -> None:
-        """``catch_up`` applies the log up to a head and returns the time it took (s)."""
+        """``catch_up`` applies the log up to a head and returns the time it took (s). ``suits``
+        says whether the term may begin on a schema of a revision."""
         self.health = DatabaseHealth()
         self.history_lost = False
         self.size: int | None = None
         """Bytes of the whole database when they were last measured; None until then."""
         self._session, self._worker, self._observer = session, worker, observer
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
+        self._suits = suits
         self._checkpointer = checkpointer
         self._first_sent: tuple[bytes, float] = (b"", 0.0)
 
@@ -126,9 +129,13 @@ class DatabaseClient:
         with self.health.asking():
             return await self._worker.call(function, *arguments)
 
-    async def _acquire(self) -> Acquired:
-        """Acquires a term, and applies everything that was committed before it."""
+    async def _acquire(self) -> Acquired | Deposed:
+        """Acquires a term, and applies everything that was committed before it. The term is over
+        if the schema is another one than the replica found, for instance because a failover lost an
+        upgrade: replicas of an older version could not read what it would write."""
         acquired = await self._ask(self._session.acquire, self._stream, self._holder)
+        if not self._suits(acquired.schema):
+            return Deposed(f"the schema has become {acquired.schema}")
         self._observer.log_applied(await self._catch_up(acquired.head))
         return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.database_identity)
 

@@ -182,7 +182,7 @@ class Replica:
         """Takes up the behaviours that the database's schema allows, before the log is followed."""
         self._schema = revision
         plan = self._whole_plan.on_schema(revision)
-        if plan.opening.flags != self.plan.opening.flags:
+        if not self._suits(revision):
             self.plan = plan
             self.followed_stream.decide_with(plan.make_engine)
         waiting = set(self._whole_plan.opening.flags) - set(plan.opening.flags)
@@ -204,8 +204,12 @@ class Replica:
                 continue  # the term itself reports that
             finally:
                 worker.stop()
-            if self._whole_plan.on_schema(self._schema).opening.flags != self.plan.opening.flags:
+            if not self._suits(self._schema):
                 self.reload(Reload(self._whole_plan))
+
+    def _suits(self, revision: str) -> bool:
+        """Whether the behaviours in force are those that a schema of this revision allows."""
+        return self._whole_plan.on_schema(revision).opening.flags == self.plan.opening.flags
 
     async def _elected(self, follower: Follower) -> bool:
         """Follows until this replica may lead. False if it is to end instead. A replica that has
@@ -259,6 +263,7 @@ class Replica:
             stream=self.plan.stream,
             holder=self.plan.holder,
             catch_up=follower.catch_up,
+            suits=self._suits,
             checkpointer=self.plan.checkpointer,
         )
         driver = self.driver = Driver(
