@@ -21,9 +21,9 @@ class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
     ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
-    makes the one of a form from its fields and the answer, and ``filled`` the form that the page
-    then shows. ``below`` is the screen of the navigation that it belongs to. One that ``has_past``
-    takes ``at``."""
+    makes the one of a form from its fields and the answer, ``filled`` the form that the page then
+    shows, and ``address`` the query of the page with its outcome. ``below`` is the screen of the
+    navigation that it belongs to. One that ``has_past`` takes ``at``."""
 
     name: str
     title: str
@@ -34,6 +34,7 @@ class Screen:
     has_past: bool = False
     posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
     filled: Callable[[Mapping[str, str], Any], Mapping[str, str]] = lambda form, answer: form
+    address: Callable[[PageRequest, Mapping[str, str]], Mapping[str, str]] = lambda asked, form: {}
     below: str = ""
 
     @property
@@ -73,6 +74,7 @@ SCREENS = (
     Screen(
         "what_if", "What-if", "/what-if", what_if_question.question,
         posted=what_if_question.posted, filled=what_if_question.filled,
+        address=what_if_question.address,
     ),
     Screen("help", "Help", "/help", help_question.question),
 )  # fmt: skip

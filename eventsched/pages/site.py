@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventsched.pages.api_call import ApiAnswer, ask, call_of, segment
 from eventsched.pages.assets import Assets
 from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
+from eventsched.pages.kept_outcomes import FormOutcome, KeptOutcomes
 from eventsched.pages.page_question import PageQuestion, PageRequest
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
@@ -36,6 +37,8 @@ _HEADERS = (
 )
 _PAGES = {"Cache-Control": "no-cache", "Vary": "Authorization"}
 _FOREVER = "public, max-age=31536000, immutable"
+RESULT = "result"
+"""The parameter that names a kept outcome."""
 _MOST_QUERY = 8_192
 """Bytes of a query at most."""
 _MOST_FORM = 1 << 20
@@ -43,7 +46,8 @@ _MOST_FORM = 1 << 20
 
 
 class _Shown(NamedTuple):
-    """What a page is made from. ``outcome`` is the answer to what the form asks."""
+    """What a page is made from. ``outcome`` is the answer to what the form asks, ``address`` where
+    the page with it is kept ("": nowhere). ``is_lost``: the outcome that is asked for is not."""
 
     screen: Screen
     asked: PageRequest
@@ -54,6 +58,8 @@ class _Shown(NamedTuple):
     form: Mapping[str, str]
     outcome: ApiAnswer | None = None
     time: ShownTime | None = None
+    address: str = ""
+    is_lost: bool = False
 
 
 class _Pages:
@@ -63,6 +69,7 @@ class _Pages:
         self._api = api
         self._assets = Assets()
         self._templates = environment()
+        self._kept = KeptOutcomes()
 
     def endpoint(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
         """What answers requests of a screen."""
@@ -82,7 +89,7 @@ class _Pages:
             shown = shown._replace(time=await self._time(request, screen, asked))
             if request.method == "POST" and answer.status == HTTPStatus.OK:
                 return await self._posted(request, shown)
-            return self._page(request, shown)
+            return self._page(request, self._with_kept(shown))
 
         return page
 
@@ -103,18 +110,52 @@ class _Pages:
         return Response(None, HTTPStatus.TEMPORARY_REDIRECT, headers)
 
     async def _posted(self, request: Request, shown: _Shown) -> Response:
-        """The page with what its form asks, or events with progress and then that page."""
+        """The way to the page with what its form asks, so that a browser can load it again; or
+        events with progress and then that page."""
         assert shown.screen.posted is not None
         form = shown.screen.filled(await form_of(request), shown.answer.document)
         question = shown.screen.posted(shown.asked, form, shown.answer.document)
 
+        def filled(outcome: ApiAnswer) -> _Shown:
+            made = shown._replace(question=question, form=form, outcome=outcome)
+            return made._replace(address=self._address(made))
+
         def rendered(outcome: ApiAnswer) -> Response:
-            filled = shown._replace(question=question, form=form, outcome=outcome)
-            return self._page(request, filled)
+            return self._page(request, filled(outcome))
 
         if EVENTS in request.headers.get("accept", ""):
             return PageEvents(self._api, question, request, rendered)
-        return rendered(await ask(self._api, question, request))
+        made = filled(await ask(self._api, question, request))
+        if not made.address:
+            return self._page(request, made)
+        headers = {**_PAGES, "Location": f"{made.address}#outcome", "Cache-Control": "no-store"}
+        return Response(None, HTTPStatus.SEE_OTHER, headers)
+
+    def _address(self, made: _Shown) -> str:
+        """Keeps an outcome, and returns where the page with it is; "" if it is not kept."""
+        assert made.outcome is not None
+        if made.outcome.status != HTTPStatus.OK:
+            return ""
+        stream = made.answer.document["stream"]
+        outcome = FormOutcome(made.question, made.form, made.outcome)
+        if (name := self._kept.keep(stream, outcome)) is None:
+            return ""
+        own = {"stream": stream, RESULT: name}
+        more = made.screen.address(made.asked, made.form)
+        query = urlencode({key: value for key, value in {**more, **own}.items() if value})
+        return f"?{query if len(query) <= _MOST_QUERY else urlencode(own)}"
+
+    def _with_kept(self, shown: _Shown) -> _Shown:
+        """With the outcome that the address names. The answer to the page's own question shows that
+        the client may see it."""
+        name = shown.asked.query.get(RESULT)
+        if shown.screen.posted is None or name is None or shown.answer.status != HTTPStatus.OK:
+            return shown
+        found = self._kept.find(shown.answer.document["stream"], name)
+        if found is None:
+            return shown._replace(is_lost=True)
+        question, form, outcome = found
+        return shown._replace(question=question, form=form, outcome=outcome)
 
     async def _further(
         self, request: Request, screen: Screen, asked: PageRequest, answer: ApiAnswer
@@ -163,13 +204,16 @@ class _Pages:
             streams=known,
             stream=_stream(known, asked.query.get("stream")),
             time=shown.time,
+            address=shown.address,
+            is_lost=shown.is_lost,
         )
         # A frame without data is not an error: the script asks for a token and loads the page.
         locked = answer.status == HTTPStatus.UNAUTHORIZED
         headers = dict(_PAGES) if not locked else {**_PAGES, "X-Needs-Token": "1"}
-        if outcome is not None:
+        if outcome is not None and request.method == "POST":
             return HTMLResponse(html, outcome.status, {**headers, "Cache-Control": "no-store"})
-        return _response(request, html, HTTPStatus.OK if locked else answer.status, headers)
+        status = HTTPStatus.NOT_FOUND if shown.is_lost else answer.status
+        return _response(request, html, HTTPStatus.OK if locked else status, headers)
 
     def _frame(self, request: Request, screen: Screen | None, asked: PageRequest) -> dict[str, Any]:
         """What every page needs for its frame."""

@@ -1,5 +1,6 @@
 """The page What-if: a configuration that is checked as it is typed, a run, new pods."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,9 @@ def test_a_configuration_is_checked_and_run(
         outcome = page.locator("#outcome")
         expect(outcome).to_be_focused()
         expect(page.locator("#run")).to_be_hidden()
-        assert page.url == f"{url}{PATH}&until=400"
+        expect(page).to_have_url(
+            re.compile(re.escape(f"{url}/what-if?until=400&stream={TIGHT}&result="))
+        )
         answer = page.request.post(
             f"{url}/api/v1/what-if?stream={TIGHT}&until=400", data=MOST_ALLOCATED
         ).json()
@@ -86,6 +89,71 @@ def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
         page.get_by_label("Until").fill("400")
         page.get_by_role("button", name="Decide again").click()
         expect(page.locator("#outcome")).to_contain_text("What would have been")
+
+
+@pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])
+def test_back_and_a_reload_have_the_result_and_what_was_typed(
+    watched: Watched, url: str, has_script: bool
+) -> None:
+    """Also another reader who is sent the address."""
+    typed = f"{MOST_ALLOCATED}# mine\n"
+    with watched.page(script=has_script) as page:
+        page.goto(f"{url}{PATH}")
+        if has_script:
+            page.get_by_label("Pods, Jobs, Deployments or StatefulSets").fill(POD)
+        _typed(page, typed)
+        page.get_by_label("Until").fill("400")
+        page.get_by_role("button", name="Decide again").click()
+        outcome = page.locator("#outcome")
+        expect(outcome).to_contain_text("would be on another node")
+        address = page.url
+        outcome.locator(".moved-pods tbody th a").first.click()
+        expect(page.locator("#timeline-title")).to_be_visible()
+        for come in (page.go_back, page.reload):
+            come()
+            expect(outcome).to_contain_text("would be on another node")
+            expect(page.locator("#configuration")).to_have_value(typed)
+            expect(page.get_by_label("Until")).to_have_value("400")
+            if has_script:
+                expect(page.locator("#new")).to_have_value(POD)
+    with watched.page() as page:
+        page.goto(address)
+        expect(page.locator("#outcome")).to_contain_text("would be on another node")
+        expect(page.locator("#configuration")).to_have_value(typed)
+        assert watched.accessibility(page) == []
+
+
+def test_each_result_is_an_entry_of_the_history(watched: Watched, url: str) -> None:
+    """With what was typed for it; before the first one is the form alone."""
+    with watched.page() as page:
+        page.goto(f"{url}{PATH}")
+        outcome, count = page.locator("#outcome"), page.get_by_label("Number of pods")
+        page.get_by_label("Pods, Jobs, Deployments or StatefulSets").fill(POD)
+        for number in ("2", "3"):
+            count.fill(number)
+            page.get_by_role("button", name="Try").click()
+            expect(outcome).to_contain_text(f"{number} of {number} would be placed.")
+        page.go_back()
+        expect(outcome).to_contain_text("2 of 2 would be placed.")
+        page.go_back()
+        expect(outcome).to_be_hidden()
+        expect(count).to_have_value("2")
+        expect(page.locator("#new")).to_have_value(POD)
+        page.go_forward()
+        page.go_forward()
+        expect(outcome).to_contain_text("3 of 3 would be placed.")
+        expect(count).to_have_value("3")
+
+
+def test_what_is_typed_outlives_a_result_that_is_lost(watched: Watched, url: str) -> None:
+    watched.expected = "status of 404"
+    with watched.page() as page:
+        page.goto(f"{url}{PATH}&result=0123")
+        expect(page.locator("#outcome")).to_contain_text("This result is no longer kept")
+        _typed(page, MOST_ALLOCATED)
+        page.reload()
+        expect(page.locator("#configuration")).to_have_value(MOST_ALLOCATED)
+        expect(page.locator("#check")).to_contain_text("NodeResourcesFit=1")
 
 
 def test_a_run_without_a_result(watched: Watched, url: str) -> None:

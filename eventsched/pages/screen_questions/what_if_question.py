@@ -27,6 +27,12 @@ def filled(form: Mapping[str, str], answer: Any) -> Mapping[str, str]:
     return changed_form(form, answer["configuration"]) if form.get("ask") == CHANGE else form
 
 
+def address(request: PageRequest, form: Mapping[str, str]) -> Mapping[str, str]:
+    """The query of the page with an outcome: the time that other pages show, and the range."""
+    names = ("at", *_RANGE)
+    return {name: form.get(name, request.query.get(name, "")) for name in names}
+
+
 def posted(request: PageRequest, form: Mapping[str, str], answer: Any) -> PageQuestion:
     """The request that a form makes. ``answer`` is the one to ``question``."""
     if form.get("ask") == TRY:

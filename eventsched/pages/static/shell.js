@@ -1,5 +1,5 @@
 // What every page has: colours, token, and the way to load another answer into the page.
-// Modules of single pages use: onAnswer, go, refresh, fetchApi, fetchPage, post, showParts, notice.
+// Modules of single pages use: onAnswer, go, pushUrl, refresh, fetchApi, fetchPage, post, showParts, notice.
 
 const TOKEN = "eventsched-token";
 const THEME = "eventsched-theme";
@@ -58,10 +58,12 @@ function pageOf(html) {
   return new DOMParser().parseFromString(html, "text/html");
 }
 
-/** Posts a form. `listener` gets the progress; what comes back is the page as a Document. */
-export async function post(form, signal, listener) {
+/** Posts a form, by its button. `listener` gets the progress; what comes back is the page as a Document. */
+export async function post(form, button, signal, listener) {
+  const body = new URLSearchParams(new FormData(form));
+  if (button?.name) body.append(button.name, button.value);
   const response = await fetch(form.action, {
-    method: "POST", body: new URLSearchParams(new FormData(form)), signal,
+    method: "POST", body, signal,
     headers: { ...headers(), Accept: "text/event-stream" },
   });
   if (!response.headers.get("Content-Type")?.startsWith("text/event-stream")) return pageOf(await response.text());
@@ -224,6 +226,12 @@ export function go(values, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", url);
   address = addressOf(url);
   return refresh({ isWhole: true });
+}
+
+/** Makes another URL that of the page as it is, with a state of the history: Back leads to the one before. */
+export function pushUrl(url, state) {
+  history.pushState(state, "", url);
+  address = addressOf(location);
 }
 
 function schedule() {

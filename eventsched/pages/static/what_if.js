@@ -1,11 +1,11 @@
-// The page What-if: a configuration is checked as it is typed, and a run shows how far it is. Without
-// this module its forms load the page with the result.
+// The page What-if: a configuration is checked as it is typed, a run shows how far it is, and what is
+// typed stays with the page's entry in the history. Without this module its forms load the page with
+// the result.
 
 import { element } from "./elements.js";
-import { fetchApi, notice, post, showParts } from "./shell.js";
+import { fetchApi, notice, onAnswer, post, pushUrl, showParts } from "./shell.js";
 
-const PAUSE = 400; // ms without a key before a configuration is checked
-const IN_URL = ["from", "until", "nodes"];
+const PAUSE = 400; // ms without a key before a configuration is checked, and what is typed is kept
 
 let run = null;
 let check = null;
@@ -54,10 +54,45 @@ async function checkTyped() {
 }
 
 document.addEventListener("input", (event) => {
-  if (event.target.id !== "configuration") return;
+  if (!event.target.closest("form[data-ask]")) return;
+  const isConfiguration = event.target.id === "configuration";
   clearTimeout(timer);
-  timer = setTimeout(checkTyped, PAUSE);
+  timer = setTimeout(() => {
+    keepTyped();
+    if (isConfiguration) checkTyped();
+  }, PAUSE);
 });
+
+// --- what is typed, for Back and a reload -----------------------------------------------------
+
+const FIELDS = 'form[data-ask] :is(input:not([type="hidden"]), select, textarea)';
+const nameOf = (field) => `${field.form.dataset.ask} ${field.name}`;
+const valueOf = (field) => (field.type === "checkbox" ? field.checked : field.value);
+
+function typed() {
+  return Object.fromEntries([...document.querySelectorAll(FIELDS)].map((field) => [nameOf(field), valueOf(field)]));
+}
+
+function fillIn(values) {
+  for (const field of document.querySelectorAll(FIELDS)) {
+    const value = values[nameOf(field)];
+    if (value !== undefined) field[field.type === "checkbox" ? "checked" : "value"] = value;
+  }
+}
+
+function keepTyped() {
+  clearTimeout(timer);
+  if (document.querySelector(FIELDS)) history.replaceState({ ...history.state, typed: typed() }, "");
+}
+
+onAnswer(() => {
+  makeSortable();
+  if (!history.state?.typed) return;
+  fillIn(history.state.typed);
+  if (place("configuration")) checkTyped();
+});
+addEventListener("beforeunload", keepTyped); // at pagehide it would be too late
+addEventListener("popstate", () => clearTimeout(timer)); // the fields are those of another entry
 
 // --- the pods that differ ---------------------------------------------------------------------
 
@@ -88,8 +123,6 @@ document.addEventListener("click", (event) => {
   if (button) sortBy(button.closest("th"));
 });
 
-makeSortable();
-
 // --- a run ------------------------------------------------------------------------------------
 
 function showProgress({ done, total }) {
@@ -100,35 +133,47 @@ function showProgress({ done, total }) {
   place("run-text").textContent = total ? `${count(done)} of ${count(total)} records` : "Reading the state at the beginning";
 }
 
-// Also the stream: there may be several once a result was kept.
-function keepInUrl(form) {
-  const url = new URL(form.action);
-  for (const name of IN_URL) if (form.elements[name].value) url.searchParams.set(name, form.elements[name].value);
-  url.hash = "";
-  history.replaceState(null, "", url);
+// The configuration and the nodes as the button of the usual changes has made them.
+function adoptChanges(form, page) {
+  for (const fresh of page.querySelector(`form[data-ask="${form.dataset.ask}"]`).elements) {
+    if (fresh.name && fresh.type !== "hidden" && fresh.type !== "submit") {
+      form.elements[fresh.name][fresh.type === "checkbox" ? "checked" : "value"] = valueOf(fresh);
+    }
+  }
+  checkTyped();
 }
 
-async function start(form) {
+// A result has an address of its own; what was typed stays with the one before, too.
+function showResult(page, form, isChange) {
+  const { address } = page.getElementById("outcome").dataset;
+  keepTyped();
+  if (isChange) adoptChanges(form, page);
+  if (address && address !== location.search) pushUrl(address, { typed: typed() });
+  else keepTyped();
+  getSelection().removeAllRanges(); // a part with selected text is not replaced
+  showParts(page);
+  makeSortable();
+  place("outcome").focus({ preventScroll: true });
+  place("outcome").scrollIntoView();
+}
+
+async function start(form, button) {
   run?.abort();
   const own = (run = new AbortController());
-  const isTrial = form.dataset.ask === "try";
-  if (!isTrial) keepInUrl(form);
+  const isChange = button?.value === "change";
   showProgress({ done: 0, total: 0 });
-  if (isTrial) place("run-text").textContent = "Trying";
+  if (form.dataset.ask === "try") place("run-text").textContent = "Trying";
+  else if (isChange) place("run-text").textContent = "Checking";
   notice("");
   place("run-state").textContent = "The run has begun.";
   place("run").hidden = false;
   place("run").scrollIntoView({ block: "nearest" });
   place("outcome").setAttribute("aria-busy", "true");
   try {
-    const page = await post(form, own.signal, showProgress);
+    const page = await post(form, button, own.signal, showProgress);
     // Without the form it is about the page: the log has gone, or the right to see it.
     if (!page.getElementById("outcome")) throw new Error(page.querySelector("[data-problem] p")?.textContent);
-    getSelection().removeAllRanges(); // a part with selected text is not replaced
-    showParts(page);
-    makeSortable();
-    place("outcome").focus({ preventScroll: true });
-    place("outcome").scrollIntoView();
+    if (form.isConnected) showResult(page, form, isChange); // else another page is shown by now
   } catch (error) {
     if (error.name !== "AbortError") notice(`There is no result: ${error.message}`);
   } finally {
@@ -141,9 +186,9 @@ async function start(form) {
 }
 
 document.addEventListener("submit", (event) => {
-  if (!event.target.matches("form[data-ask]") || event.submitter?.value === "change") return;
+  if (!event.target.matches("form[data-ask]")) return;
   event.preventDefault();
-  start(event.target);
+  start(event.target, event.submitter);
 });
 
 document.addEventListener("click", (event) => {
