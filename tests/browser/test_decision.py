@@ -157,13 +157,65 @@ def test_why_not_gives_the_remedy(watched: Watched, url: str) -> None:
         number = [each["reason"] for each in columns["refusals"]].index("Insufficient cpu")
         node = columns["names"][columns["verdicts"].index(number)]
         opened(page, url, decision["position"], TIGHT, f"&node={node}")
-        page.get_by_role("button", name="Why not this node?").click()
+        page.get_by_role("button", name=f"Why not {node}?").click()
         pod = f"{url}/api/v1/pods/{decision['namespace']}/{decision['pod']}"
         asked = {"stream": TIGHT, "node": node, "attempt": str(decision["attempt"])}
         answer = page.request.get(f"{pod}/why-not", params=asked).json()
         for change in answer["remedies"][0]:
             expect(page.locator(".heat-panel")).to_contain_text(change["text"])
         expect(page.locator(".heat-panel")).to_contain_text("Decided again")
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_why_not_a_node_by_its_name(watched: Watched, url: str, *, script: bool) -> None:
+    """With a script on the page of the decision, which offers its nodes; else on the pod's page."""
+    with watched.page(script=script) as page:
+        decision = decided(page, url, TIGHT, reason="Insufficient cpu", outcome="unschedulable")
+        position, node = decision["position"], "node-00001"
+        pod = f"{url}/api/v1/pods/{decision['namespace']}/{decision['pod']}"
+        asked = f"stream={TIGHT}&node={node}&attempt={decision['attempt']}"
+        answer = page.request.get(f"{pod}/why-not?{asked}").json()
+        page.goto(f"{url}/decisions/{position}?stream={TIGHT}")
+        if script:
+            expect(page.locator("[data-drawn]")).to_be_visible()
+        field = page.get_by_label("Node", exact=True)
+        field.fill(node)
+        if script:
+            expect(page.locator(f'datalist option[value="{node}"]')).to_have_count(1)
+        page.get_by_role("button", name="Why not this node?").click()
+        place = page.locator(".heat-panel" if script else ".remedies")
+        for change in answer["remedies"][0]:
+            expect(place).to_contain_text(change["text"])
+        if not script:
+            expect(place).to_contain_text(f"Attempt {decision['attempt']} was decided again")
+            return
+        assert watched.accessibility(page) == []
+        field.fill("nosuch")
+        page.get_by_role("button", name="Why not this node?").click()
+        expect(place).to_have_text("nosuch was not there at this decision.")
+
+
+def test_feasible_nodes_come_first(watched: Watched, url: str) -> None:
+    """In a table always; in the picture with one click, the refused ones stay in groups."""
+    with watched.page() as page:
+        opened_large(page, url)
+        scroller, said = page.locator(".heat-scroller"), page.locator(".heat-tools ~ .unseen")
+        scroller.press("Home")
+        expect(said).to_contain_text("NodeResourcesFit: Insufficient cpu, closed")
+        page.get_by_label("feasible nodes first").check()
+        scroller.press("Home")
+        expect(said).to_contain_text(f"{FEASIBLE} nodes, feasible, by total, open")
+        scroller.press("ArrowDown")
+        expect(said).to_contain_text("node-0000, total 300")
+        scroller.press("End")
+        expect(said).to_contain_text("TaintToleration: untolerated taint, closed")
+        page.get_by_label("feasible nodes first").uncheck()
+        page.get_by_role("button", name="Show as a table").click()
+        first = page.locator(".heat-table tbody tr").first
+        expect(first.locator("th")).to_have_text("node-0000")
+        expect(page.get_by_label("feasible nodes first")).to_be_hidden()
+        page.get_by_role("button", name="Show as a heat map").click()
+        expect(page.locator(".heat-table")).to_be_hidden()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -251,17 +303,22 @@ def large(stream: str, position: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def opened_large(page: Page, url: str) -> None:
+    """Opens a decision, as if it were one on 5,000 nodes."""
+    position = decided(page, url, TIGHT)["position"]
+    body = json.dumps(large(TIGHT, position))
+    page.route("**/columns?*", lambda route: route.fulfill(
+        body=body, content_type="application/json"
+    ))  # fmt: skip
+    opened(page, url, position, TIGHT)
+
+
 def test_five_thousand_nodes(
     watched: Watched, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only the rows in view are drawn, wherever it is scrolled to. Prints how long that takes."""
     with watched.page() as page:
-        position = decided(page, url, TIGHT)["position"]
-        body = json.dumps(large(TIGHT, position))
-        page.route("**/columns?*", lambda route: route.fulfill(
-            body=body, content_type="application/json"
-        ))  # fmt: skip
-        opened(page, url, position, TIGHT)
+        opened_large(page, url)
         page.get_by_label("every plugin").check()
         timed = page.evaluate(_SCROLLED)
         assert timed["columns"] == len(FILTERS)

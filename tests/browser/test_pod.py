@@ -1,11 +1,14 @@
 """The page of a pod: its headline, timeline, attempts and story, and what changed in between."""
 
+import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import NARROW, WIDE, Watched
+from tests.browser.hostile import HOSTILE, MARKUP, NAME
 from tests.postgres.histories import ODD, TIGHT
 
 pytestmark = pytest.mark.process
@@ -55,14 +58,81 @@ def test_why_not_a_node(watched: Watched, url: str) -> None:
         answer = page.request.get(f"{url}/api/v1{path}/why-not?{asked}").json()
         page.goto(f"{url}{path}?stream={TIGHT}")
         page.get_by_role("textbox", name="Node").fill("node-00001")
-        page.get_by_role("button", name="Why not?").click()
+        page.get_by_role("button", name="Why not this node?").click()
         for change in answer["remedies"][0]:
             expect(page.locator(".remedies")).to_contain_text(change["text"])
         expect(page.locator("body")).to_have_attribute("data-live", "false")
         page.get_by_role("textbox", name="Node").fill("nosuch")
-        page.get_by_role("button", name="Why not?").click()
+        page.get_by_role("button", name="Why not this node?").click()
         problem = page.request.get(f"{url}/api/v1{path}/why-not?stream={TIGHT}&node=nosuch").json()
         expect(page.locator("#why-not ~ p")).to_contain_text(problem["detail"])
+
+
+def test_nodes_are_offered_as_one_types(watched: Watched, url: str) -> None:
+    """The first 50 of 5,000, asked for once, when the field is used; without an answer it takes any
+    text."""
+    names = [f"node-{number:04}" for number in range(5_000)]
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 1:
+            route.abort()
+        else:
+            route.fulfill(body=json.dumps({"names": [*names, MARKUP]}))
+
+    watched.expected = "ERR_FAILED"
+    with watched.page() as page:
+        path, story = retried(page, url)
+        page.route("**/columns?*", answer)
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        field, options = page.get_by_label("Node", exact=True), page.locator("datalist option")
+        expect(page.locator("#zoom button")).to_have_count(3)
+        assert asked == []
+        field.focus()
+        expect(page.locator("datalist")).to_have_count(1)
+        expect(options).to_have_count(0)
+        field.fill("node-00")
+        expect(options).to_have_count(50)
+        assert options.first.get_attribute("value") == "node-0000"
+        field.fill("E-4999")
+        expect(options).to_have_count(1)
+        assert options.get_attribute("value") == "node-4999"
+        field.fill("alert")
+        expect(options).to_have_count(1)
+        assert options.get_attribute("value") == MARKUP
+        last = story["attempts"][-1]["seq"]
+        call = f"{url}/api/v1/decisions/{last}/columns?stream={TIGHT}"
+        assert asked == [call, call]
+        assert watched.accessibility(page) == []
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_the_command_of_the_next_step(watched: Watched, url: str, *, script: bool) -> None:
+    """It is a link to the page that answers it, also with markup in names; with a script, it can be
+    copied."""
+    pod, node = f"{NAME}/pod1 {NAME}", f"tainted {MARKUP}"
+    command = f"eventsched explain {pod} --why-not {node}"
+    with watched.page(script=script) as page:
+        page.add_init_script(
+            "navigator.clipboard.writeText = async (text) => { window.copied = text; }"
+        )
+        path = "/".join(quote(part, safe="") for part in pod.split("/"))
+        page.goto(f"{url}/pods/{path}?stream={quote(HOSTILE, safe='')}")
+        code = page.locator(".next-step code")
+        expect(code).to_have_text(command)
+        copy = page.locator(".next-step").get_by_role("button", name="Copy")
+        if script:
+            copy.click()
+            expect(copy).to_have_text("Copied")
+            assert page.evaluate("window.copied") == command
+            expect(copy).to_have_text("Copy")
+            assert watched.accessibility(page) == []
+        else:
+            expect(copy).to_be_hidden()
+        code.click()
+        expect(page.get_by_label("Node", exact=True)).to_have_value(node)
+        assert page.locator("main img, main script, main b, main i").count() == 0
 
 
 def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
@@ -116,7 +186,7 @@ def test_lines_of_the_story_lead_on(watched: Watched, url: str) -> None:
         expect(positions).to_have_count(page.locator(".history li").count())
         page.goto(f"{url}{path}?stream={TIGHT}&at={first + 1}")
         page.get_by_label("Node", exact=True).fill("node-00001")
-        page.get_by_role("button", name="Why not?").click()
+        page.get_by_role("button", name="Why not this node?").click()
         asked = f"stream={TIGHT}&node=node-00001&attempt=1"
         answer = page.request.get(f"{url}/api/v1{path}/why-not?{asked}").json()
         expect(page.locator(".remedies")).to_contain_text("Attempt 1 was decided again")

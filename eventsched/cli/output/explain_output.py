@@ -343,6 +343,7 @@ def _preemption(preemption: PreemptionExplanation) -> dict[str, Any]:
         "seq": preemption.position,
         "node": decided.node,
         "criterion": decided.criterion,
+        "why": CRITERIA.get(decided.criterion, decided.criterion),
         "nodes": decided.nodes,
         "looked": decided.looked,
         "candidates": decided.candidates,

@@ -3,11 +3,13 @@
 import { element, table } from "./elements.js";
 import { HeatMap } from "./heat_map.js";
 import { HeatRows } from "./heat_rows.js";
+import { columnsOf } from "./node_names.js";
 import { fetchApi, onAnswer } from "./shell.js";
 
 const TABLE_ROWS = 100;
 const SEARCH_DELAY = 120;
 const NAMED_PODS = 20;
+const [AS_TABLE, AS_MAP] = ["Show as a table", "Show as a heat map"];
 
 async function start(root) {
   const begin = performance.now();
@@ -15,7 +17,7 @@ async function start(root) {
   const message = element("p", { role: "status", class: "quiet" }, "Loading the verdicts…");
   root.prepend(message);
   try {
-    new DecisionScreen(root, await fetchApi(root.dataset.heat));
+    root.screen = new DecisionScreen(root, await columnsOf(root.dataset.heat));
     root.dataset.drawn = String(Math.round(performance.now() - begin));
   } catch (problem) {
     message.textContent = problem.message;
@@ -49,13 +51,14 @@ class DecisionScreen {
     this.map = new HeatMap(this.scroller, this.live, this.rows,
       (row, plugin) => this.choose(row.node, plugin));
     const asked = new URLSearchParams(location.search).get("node");
-    if (asked !== null) this.#show(asked);
+    if (asked !== null) this.show(asked);
   }
 
   #tools() {
     this.search = element("input", { type: "search", id: "heat-search", autocomplete: "off" });
     this.every = element("input", { type: "checkbox", id: "heat-every" });
-    this.asTable = element("button", { type: "button", "aria-pressed": "false" }, "Show as a table");
+    this.first = element("input", { type: "checkbox", id: "heat-first" });
+    this.asTable = element("button", { type: "button" }, AS_TABLE);
     let timer = 0;
     this.search.addEventListener("input", () => {
       clearTimeout(timer);
@@ -68,16 +71,23 @@ class DecisionScreen {
       this.rows.everyPlugin = this.every.checked;
       this.#refresh();
     });
+    this.first.addEventListener("change", () => {
+      this.rows.feasibleFirst = this.first.checked;
+      this.#refresh();
+      this.scroller.scrollTop = 0;
+    });
     this.asTable.addEventListener("click", () => {
       const isTable = this.list.hidden;
       this.list.hidden = !isTable;
       this.scroller.hidden = isTable;
-      this.asTable.setAttribute("aria-pressed", String(isTable));
+      this.first.parentElement.hidden = isTable || !this.rows.feasible; // a table always has them first
+      this.asTable.textContent = isTable ? AS_MAP : AS_TABLE;
       this.#refresh();
     });
     return element("div", { class: "heat-tools" },
       element("label", { for: "heat-search" }, "Find a node ", this.search),
       element("label", { for: "heat-every" }, this.every, " every plugin"),
+      element("label", { for: "heat-first", hidden: !this.rows.feasible }, this.first, " feasible nodes first"),
       this.asTable);
   }
 
@@ -89,7 +99,7 @@ class DecisionScreen {
   }
 
   #fillTable() {
-    const nodes = this.rows.groups.flatMap((group) => group.nodes)
+    const nodes = this.rows.inOrder(true).flatMap((group) => group.nodes)
       .filter((node) => this.rows.names[node].toLowerCase()
         .includes(this.rows.search.toLowerCase()));
     const first = this.page * TABLE_ROWS, last = Math.min(nodes.length, first + TABLE_ROWS);
@@ -116,15 +126,19 @@ class DecisionScreen {
       turn("Next", this.page + 1, last < nodes.length));
   }
 
-  #show(name) {
+  // Shows the node of a name, with `asks` also why the pod is not there. False if it was not there.
+  show(name, asks = false) {
     const row = this.rows.reveal(name);
     this.map.refresh();
     if (row >= 0) {
       this.map.show(row, -1);
       this.choose(this.rows.rows[row].node, null);
-    } else if (this.verdicts.vectors === "all") {
-      this.panel.replaceChildren(element("p", {}, `${name} was not there at this decision.`));
+      if (asks) this.panel.querySelector(".why-not button")?.click();
+      return true;
     }
+    if (this.verdicts.vectors !== "all") return false; // the log has only some
+    this.panel.replaceChildren(element("p", {}, `${name} was not there at this decision.`));
+    return true;
   }
 
   // Shows a node in the panel, with a plugin's cell in words, and puts the node into the address.
@@ -198,8 +212,8 @@ class DecisionScreen {
   }
 
   #whyNot(name) {
-    const button = element("button", { type: "button" }, "Why not this node?");
-    const place = element("div", { "aria-live": "polite" }, button);
+    const button = element("button", { type: "button" }, `Why not ${name}?`);
+    const place = element("div", { class: "why-not", "aria-live": "polite" }, button);
     button.addEventListener("click", async () => {
       place.replaceChildren(element("p", {}, "Deciding it again…"));
       try {
@@ -277,6 +291,15 @@ function legend() {
     ...marks.map(([kind, text]) => element("li", {},
       element("span", { class: `heat-key ${kind}`, "aria-hidden": "true" }), text)));
 }
+
+// A node that is named is shown here. One that the log does not have is looked for on the pod's page.
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("form.why-not")) return;
+  const screen = document.querySelector("[data-heat]")?.screen;
+  if (!screen?.show(event.target.elements["why-not"].value.trim(), true)) return;
+  event.preventDefault();
+  screen.panel.scrollIntoView({ block: "nearest" });
+});
 
 // Loads the verdicts once for each section that comes into the page.
 const started = new WeakSet();

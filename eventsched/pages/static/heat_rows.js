@@ -35,6 +35,7 @@ export class HeatRows {
     this.rows = [];
     this.search = "";
     this.everyPlugin = false;
+    this.feasibleFirst = false;
     this.refresh();
   }
 
@@ -43,7 +44,7 @@ export class HeatRows {
     this.columns = this.#columns();
     const rows = [];
     const word = this.search.toLowerCase();
-    for (const group of this.groups) {
+    for (const group of this.inOrder(this.feasibleFirst)) {
       const nodes = word === "" ? group.nodes : group.nodes.filter((node) => this.#has(node, word));
       if (word !== "" && nodes.length === 0) continue;
       rows.push({ group, node: -1, count: nodes.length });
@@ -52,6 +53,13 @@ export class HeatRows {
       }
     }
     this.rows = rows;
+  }
+
+  // The groups, those of refused nodes first or the feasible one.
+  inOrder(feasibleFirst) {
+    if (!feasibleFirst) return this.groups;
+    const isRefused = (group) => Number(group.refusal !== null);
+    return [...this.groups].sort((one, other) => isRefused(one) - isRefused(other));
   }
 
   // Opens a closed group and closes an open one.

@@ -26,3 +26,21 @@ def test_markup_stays_text() -> None:
     name = '<b>/"x&'
     found = linked(f"for {name}; <i>", [name], link)
     assert found == ('for <a href="/pods/%3Cb%3E/%22x%26">&lt;b&gt;/&#34;x&amp;</a>; &lt;i&gt;')
+
+
+def test_a_command_leads_to_the_page_that_answers_it() -> None:
+    """Also one that names no node, and with the names of pods in it; any command can be copied."""
+    copy = '<button type="button" class="copy" data-copy="{0}" aria-label="Copy: {0}">Copy</button>'
+    command = "eventsched explain prod/web --why-not n0"
+    found = linked(f"try (`{command}` says) prod/web", ["prod/web"], link, {"attempt": 2})
+    assert found == (
+        'try (<a href="/pods/prod/web?attempt=2?why-not=n0#why-not">'
+        f"<code>{command}</code></a>{copy.format(command)} says) "
+        '<a href="/pods/prod/web">prod/web</a>'
+    )
+    command = "eventsched explain prod/web --why-not NODE"
+    found = linked(f"run `{command}`", [], link)
+    assert found.startswith('run <a href="/pods/prod/web?why-not=None#why-not">')
+    command = "eventsched sticky forget"
+    assert linked(f"`{command}`", [], link) == f"<code>{command}</code>{copy.format(command)}"
+    assert "<i>" not in linked('`eventsched explain a/"<i> --why-not <i>`', [], link)
