@@ -1,6 +1,6 @@
 """The images of the tests, each a file in the cache under the digest of what it is made from:
-eventsched's own from deploy/Dockerfile, an earlier release's from that of its own tree, Postgres
-from Debian's package (tests/containers), and one that does nothing."""
+eventsched's own three from deploy/Dockerfile, an earlier release's from that of its own tree,
+Postgres from Debian's package (tests/containers), and one that does nothing."""
 
 import re
 import subprocess
@@ -17,6 +17,7 @@ PAUSE = "localhost/eventsched-pause:1"
 POSTGRES = "docker.io/library/postgres:15"
 SCHEDULER = "docker.io/library/eventsched:0.1.0"
 EMBEDDED = "docker.io/library/eventsched:0.1.0-embedded"
+ARCHIVE = "docker.io/library/eventsched:0.1.0-archive"
 RELEASED = "docker.io/library/eventsched:released"
 RELEASE = "db496c5"
 """The commit of version 0.1."""
@@ -39,15 +40,21 @@ def sources() -> list[ImageSource]:
     pause = cache.digest_of_files(_PAUSE_SOURCE, ["main.go", "go.mod"])
     postgres = cache.digest_of_files(_CONTAINERS, ["Dockerfile", "entrypoint.sh"])
     tree = cache.digest_of_files(ROOT, _context_of_tree(), base)
-    extras = "EXTRAS=in-cluster,prometheus,embedded"
     release = [ImageSource(RELEASED, cache.digest(RELEASE, base), _build_release)]
     return [
         ImageSource(PAUSE, pause, _build_pause),
         ImageSource(POSTGRES, postgres, _build_postgres),
         *(release if has_release() else []),
         ImageSource(SCHEDULER, tree, partial(_build_tree, SCHEDULER, [])),
-        ImageSource(EMBEDDED, cache.digest(tree, extras), partial(_build_tree, EMBEDDED, [extras])),
+        _with_extra(EMBEDDED, tree, "embedded"),
+        _with_extra(ARCHIVE, tree, "archive"),
     ]
+
+
+def _with_extra(name: str, tree: str, extra: str) -> ImageSource:
+    """An image with one extra more than the scheduler's."""
+    extras = f"EXTRAS=in-cluster,prometheus,{extra}"
+    return ImageSource(name, cache.digest(tree, extras), partial(_build_tree, name, [extras]))
 
 
 def archive(source: ImageSource) -> Path:

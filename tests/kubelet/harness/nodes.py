@@ -62,7 +62,7 @@ class Node:
         self.folder = cache.place() / RUN / place.name
         for name in _MOUNTED:
             (self.folder / name).mkdir(parents=True)
-        for name in ("kubelet", "volume", "postgres"):
+        for name in ("kubelet", "volume", "postgres", "archive"):
             (self.folder / "lib" / name).mkdir()
         root_of_node = self.folder / "lib" / "containerd"
         containerd.copy(root, root_of_node)

@@ -103,6 +103,18 @@ class PostgresPod:
             },
         }
 
+    def make_archiver(self, name: str) -> Object:
+        """A login for the job that archives a database, as docs/how-to/install-with-helm.md makes
+        it; the Secret ``eventsched-archive`` with its address, without a namespace."""
+        user, password = f"{name}_archiver", secrets.token_hex(16)
+        self.sql(f"create role {user} login password '{password}' in role eventsched_archiver")
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "eventsched-archive"},
+            "stringData": {"url": _url(ADDRESS, name, user, password)},
+        }
+
     def _upgrade_in_pod(self, image: str, url: str) -> None:
         environment = [{"name": "EVENTSCHED_DATABASE", "value": url}]
         container = {"name": "upgrade", "image": image, "imagePullPolicy": "Never"}

@@ -1,9 +1,10 @@
-"""The chart in the namespace ``eventsched``, with the values of the overlay ``replicas``.
+"""The chart in the namespace ``eventsched``, with the values of the overlay ``replicas`` and more.
 
 with Release(cluster, secret) as release:
     release.installed.pods()
 """
 
+from collections.abc import Mapping
 from typing import Self
 
 import pytest
@@ -18,23 +19,27 @@ _NAME = _NAMESPACE = "eventsched"
 
 
 class Release:
-    """A release with two ready replicas, for as long as the block runs; ``secret`` has the
-    addresses of its database. Skips the test without Helm."""
+    """A release with two ready replicas, for as long as the block runs. ``objects`` are in its
+    namespace before it: the Secret with the addresses of its database, and what ``values`` name.
+    Skips the test without Helm."""
 
-    def __init__(self, cluster: RealCluster, secret: Object) -> None:
+    def __init__(
+        self, cluster: RealCluster, *objects: Object, values: Mapping[str, object] | None = None
+    ) -> None:
         try:
             self._program = binaries.helm()
         except binaries.MissingProgramError as missing:
             pytest.skip(str(missing))
-        self._plane, self._secret = cluster.plane, secret
+        self._plane, self._objects, self._values = cluster.plane, objects, values or {}
         self.installed = Installation(cluster, labels=f"app.kubernetes.io/instance={_NAME}")
 
     def __enter__(self) -> Self:
         self._plane.kubectl("create", "namespace", _NAMESPACE)
         try:
-            self._plane.admin.create(self._secret, _NAMESPACE)
+            for each in self._objects:
+                self._plane.admin.create(each, _NAMESPACE)
             values = f"--values={chart.CHART / 'overlays' / 'replicas.yaml'}"
-            self.helm("install", str(chart.CHART), values)
+            self.helm("install", str(chart.CHART), values, "--values=-")
             self.installed.wait_ready(2)
         except BaseException:
             self.__exit__()
@@ -50,4 +55,4 @@ class Release:
     def helm(self, command: str, *arguments: str) -> str:
         """What a command prints about the release. Raises AssertionError if Helm complains."""
         where = (f"--namespace={_NAMESPACE}", f"--kubeconfig={self._plane.kubeconfig}")
-        return chart.helm(self._program, command, _NAME, *arguments, *where, given={})
+        return chart.helm(self._program, command, _NAME, *arguments, *where, given=self._values)
