@@ -1,6 +1,7 @@
 """docs/how-to/ask-with-kubectl.md: ``kubectl eventsched`` through a real API server's proxy, by
 users with different rights."""
 
+import itertools
 import json
 import shlex
 import socket
@@ -20,11 +21,12 @@ import yaml
 from eventsched.cli.main import main as eventsched
 from eventsched.kubectl_plugin.plugin_commands import main, parser
 from tests.api.test_serve import serving
-from tests.cluster.harness.client import Object
+from tests.cluster.harness.client import Client, Object
 from tests.cluster.harness.manifests import pod
 from tests.cluster.harness.plane import ControlPlane
 from tests.databases import ROOT
 from tests.databases import Server as DatabaseServer
+from tests.deploy.chart import CHART, made_of
 from tests.postgres.histories import TIGHT, odd_and_tight
 
 RBAC = "rbac.authorization.k8s.io"
@@ -188,6 +190,81 @@ def test_each_user_sees_what_the_own_rights_show(
     assert (refused.code, "may not list pods in" in refused.err) == (2, True)
     refused = run("explain", name, *stranger)
     assert (refused.code, f'resourceNames: ["{PROXIED}"]' in refused.err) == (2, True)
+
+
+def of_chart(namespace: str, *accounts: str) -> list[Object]:
+    """The Role and its binding that the chart makes if ``api.users`` names service accounts."""
+    users = [{"kind": "ServiceAccount", "name": account} for account in accounts]
+    given = {"api": {"enabled": True, "users": users}}
+    objects = made_of(CHART, "eventsched", given, namespace=namespace)
+    found = [each for each in objects if each["metadata"]["name"] == "eventsched-api-user"]
+    assert sorted(each["kind"] for each in found) == ["Role", "RoleBinding"]
+    return found
+
+
+def rights(client: Client, namespace: str) -> set[tuple[str, str, str, str]]:
+    """What a user may do in a namespace: verb, group, resource, name ("" means any)."""
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    answer = client.call("POST", path, {**review, "spec": {"namespace": namespace}})
+    return {
+        (verb, group, resource, name)
+        for rule in answer.body["status"]["resourceRules"]
+        for verb, group, resource, name in itertools.product(
+            rule["verbs"], rule["apiGroups"], rule["resources"], rule.get("resourceNames") or [""]
+        )
+    }
+
+
+def test_a_user_of_the_chart_may_ask_the_api_and_nothing_more(
+    plane: ControlPlane, namespace: str, url: str, database: str
+) -> None:
+    publish(plane, namespace, url)
+    named, guest, _ = (
+        user(plane, namespace, account, may_ask=False) for account in ("named", "guest", "other")
+    )
+    for made in of_chart(namespace, "named", "guest"):
+        plane.admin.create(made, namespace)
+    client, other = (
+        Client(plane.url, plane.tls(), plane.service_account_token(namespace, account))
+        for account in ("named", "other")
+    )
+    more = {
+        (verb, "", "services/proxy", PROXIED) for verb in ("get", "create")
+    } | {("list", "", "services", "")}  # fmt: skip
+    assert rights(client, namespace) - rights(other, namespace) == more
+    for elsewhere in ("default", SYSTEM):
+        assert rights(client, elsewhere) == rights(other, elsewhere)
+
+    # The API asks for the right to list pods, which the Role does not give.
+    service = ("--service", f"{namespace}/eventsched")
+    name, number = refused_pod(database)
+    refused = run("explain", name, f"--kubeconfig={guest}", *service)
+    assert (refused.code, "may not list pods in" in refused.err) == (2, True)
+    words = (f"--kubeconfig={named}", *service)
+    listing = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    grant(plane, "default", "named", listing, namespace)
+    at = ("--attempt", number)
+    story = logged(database, "explain", f"default/{name}", *at)
+    assert run("explain", name, *at, *words) == (0, story, "")
+    assert "is about every namespace" in run("why-not", name, NODE, *words).err
+
+    services = plane.admin.path("Service", None, namespace)
+    proxied = f"{services}/{PROXIED}/proxy/api/v1/streams"
+    tried = [
+        ("DELETE", proxied),
+        ("PUT", proxied),
+        ("GET", f"{services}/https:eventsched:https/proxy/metrics"),
+        ("GET", f"{services}/eventsched:api/proxy/"),
+        ("GET", f"{services}/eventsched"),
+        ("GET", plane.admin.path("Pod", None, namespace)),
+        ("GET", f"{plane.admin.path('Pod', None, namespace)}/eventsched/proxy/"),
+        ("GET", plane.admin.path("Secret", None, namespace)),
+        ("GET", plane.admin.path("Service", None, SYSTEM)),
+    ]
+    assert [client.call(*each).status for each in tried] == [403] * len(tried)
+    client.close()
+    other.close()
 
 
 def test_the_commands_of_the_page_are_there() -> None:
