@@ -53,11 +53,12 @@ class LiveStatus:
         self.replica: Replica | None = None
         self._long_waits, self._preemption_anomalies = LongWaits(), PreemptionAnomalies()
 
-    def records_committed(self, committed: Sequence[LogEntry]) -> None:
-        """Notes committed records of the leader, each once, in the order of the log."""
+    def records_committed(self, committed: Sequence[LogEntry], *, is_own: bool = True) -> None:
+        """Notes committed records, in the order of the log: those that this replica makes as the
+        leader, or reads as a standby."""
         if (state := self._state) is not None:
             self._long_waits.follow(committed, state)
-            self._preemption_anomalies.follow(committed, state)
+            self._preemption_anomalies.follow(committed, state, is_own=is_own)
 
     # --- probes ---------------------------------------------------------------------------
 
@@ -188,7 +189,7 @@ class LiveStatus:
 
     @property
     def preemption_anomalies(self) -> Mapping[str, int]:
-        """Kind → preemptions that did not help, in all terms of this process."""
+        """Kind → preemptions that did not help, in all terms that this process has led."""
         return self._preemption_anomalies.counts
 
     @property

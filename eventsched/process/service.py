@@ -146,6 +146,10 @@ class ServiceObserver:
         if self._tracing is not None:
             self._tracing.batch_committed(seconds)
 
+    def records_followed(self, logged: Sequence[LogEntry]) -> None:
+        """Notes records of another leader, for the case that this replica takes over."""
+        self._status.records_committed(logged, is_own=False)
+
     def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Counts, logs and traces committed records, and sends the answers among them."""
         if self._inquiries is not None:

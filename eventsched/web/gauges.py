@@ -144,8 +144,8 @@ class Gauges(Collector):
         if waits.since is not None:
             yield GaugeMetricFamily(
                 "eventsched_long_waits_since_timestamp_seconds",
-                "When the term began in which starving and unplaceable pods are counted (Unix "
-                "time). For 15 minutes from then on some may be missing.",
+                "From when on the leader has followed the log, in which it counts starving and "
+                "unplaceable pods (Unix time). For 15 minutes from then on some may be missing.",
                 waits.since,
             )
         family = CounterMetricFamily(

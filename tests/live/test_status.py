@@ -250,7 +250,8 @@ def test_the_size_of_the_database_is_that_of_the_present_term() -> None:
 
 
 def test_anomalies_are_counted_of_what_the_leader_commits() -> None:
-    """Also with its state ahead of the commit; pods that wait too long only while it leads."""
+    """Also with its state ahead of the commit; pods that wait too long only while it leads. What
+    it has read as a standby is known to it, and was counted by another."""
     diary = starving()
     diary.minute = 10
     diary.is_refused("huge")
@@ -265,8 +266,11 @@ def test_anomalies_are_counted_of_what_the_leader_commits() -> None:
     driver = SimpleNamespace(leader=SimpleNamespace(leading=True))
     status = running(replica(driver=driver, followed_stream=stream_state))
     observer = ServiceObserver(Metrics(), "s", status, assemble(None), StartClock())
+    observer.records_followed(diary.entries)
+    assert status.long_waits.starving == {"default-scheduler": 1}
+    assert set(status.preemption_anomalies.values()) == {0}
     observer.records_committed(diary.entries, engine.state.now)
-    assert status.long_waits == ({"default-scheduler": 1}, {}, None)
+    assert status.long_waits.starving == {"default-scheduler": 1}
     assert status.preemption_anomalies == {
         "evicted_again": 0, "nominated_again": 1, "preempted_for_nothing": 0,
     }  # fmt: skip

@@ -27,11 +27,16 @@ STREAM = "s"
 
 
 class Ears(NoObserver):
-    """Hears what is committed."""
+    """Hears what is committed, and what is read as a standby."""
 
     def __init__(self) -> None:
         self.positions: list[int] = []
+        self.followed: list[int] = []
         self.takeovers = self.fences = 0
+
+    def records_followed(self, logged: Sequence[LogEntry]) -> None:
+        """Keeps the positions."""
+        self.followed += [each.position for each in logged]
 
     def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Keeps the positions."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from eventsched.cli.archive_options import require_archives
 from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
@@ -40,11 +41,13 @@ def _restore(options: argparse.Namespace) -> int:
     from eventsched.eventlog.archive.restoring import restored
 
     stream = choose_archived(options.from_archive, options.stream)
+    loading, verifying = RecordProgress("records loaded"), RecordProgress("records verified")
     with database.writer_address(*database_of(options)) as address:
         migrations.require(address)
         try:
-            with restored(address, options.from_archive, stream) as (connection, records):
-                [result] = verify_database(connection, [stream], thinned=True)
+            with restored(address, options.from_archive, stream, loading) as (connection, records):
+                loading.done()
+                [result] = verify_database(connection, [stream], thinned=True, progress=verifying)
                 if result.problems:
                     raise _NotRestoredError(result.problems)
         except LaterVersionError as newer:
@@ -55,6 +58,9 @@ def _restore(options: argparse.Namespace) -> int:
                 print(f"position {position}: {text}", file=sys.stderr)
             print(f"stream {stream} was not restored", file=sys.stderr)
             return DIFFERS
+        finally:
+            loading.done()
+            verifying.done()
     print(
         f"stream {stream}: {counted(records, 'record')} and "
         f"{counted(result.decisions, 'decision')} restored and verified"

@@ -26,7 +26,7 @@ from eventsched.eventlog.archive.archive_manifest import (
 )
 from eventsched.eventlog.archive.archived_batches import read_batches, read_details
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
-from eventsched.eventlog.whole_stream import EXISTS, SESSION, StreamCopy
+from eventsched.eventlog.whole_stream import EXISTS, SESSION, LoadProgress, StreamCopy
 
 _SEALED = """
 SELECT count(*) FROM eventsched_log.partition p
@@ -40,7 +40,10 @@ _HOLDER = "db restore"
 
 @contextmanager
 def restored(
-    address: str, folder: Path, stream: str
+    address: str,
+    folder: Path,
+    stream: str,
+    progress: LoadProgress = lambda loaded, total: None,
 ) -> Iterator[tuple[psycopg.Connection[Any], int]]:
     """Loads all of a stream's archive. Within the block the connection sees the stream, in the open
     transaction that is committed at the end of the block and rolled back if it raises; the number
@@ -60,7 +63,7 @@ def restored(
                 raise InputError(
                     "--stream", f"stream {stream} is in the database", "name an empty database"
                 )
-            _Restoration(connection, folder, stream).load(days)
+            _Restoration(connection, folder, stream).load(days, progress)
             yield connection, days[-1].next
     except psycopg.errors.InsufficientPrivilege as problem:
         remedy = problem.diag.message_hint or "GRANT eventsched_writer to this user"
@@ -81,8 +84,9 @@ class _Restoration:
         self._copy = StreamCopy(connection, stream, _HOLDER)
         self._seals: list[dict[str, Any]] = []
 
-    def load(self, days: list[Manifest]) -> None:
+    def load(self, days: list[Manifest], progress: LoadProgress) -> None:
         """Appends the records of all days, and begins the terms in between."""
+        total = days[-1].next
         for day in days:
             verify_digests(self._folder, day)
             terms = list(day.epochs)
@@ -90,6 +94,7 @@ class _Restoration:
                 while terms and terms[0][2] <= batch.first:
                     self._begin(*terms.pop(0))
                 self._append(batch, details)
+                progress(batch.first + batch.count, total)
             for term in terms:
                 self._begin(*term)
         self._require_partitions()

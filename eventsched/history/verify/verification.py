@@ -7,7 +7,7 @@ psycopg and the standard library. Call ``verify_database`` or ``verify_file``.
 import gc
 import json
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -45,6 +45,8 @@ def _refuse(name: str) -> None:
 _json = json.JSONDecoder(parse_constant=_refuse)
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 """What reading a record of a wrong shape raises."""
+Progress = Callable[[int, int], None]
+"""Called after each batch with the position that is checked, and the log's end."""
 
 
 @dataclass
@@ -87,6 +89,7 @@ def verify_database(
     *,
     thinned: bool = False,
     checkpoints: Collection[Checkpoint] = (),
+    progress: Progress = lambda checked, end: None,
 ) -> list[Result]:
     """Checks the named streams of a database, or all of them, each as of the time when its check
     begins. Batches appended later are not read. The connection must be idle. Nothing is changed,
@@ -99,7 +102,7 @@ def verify_database(
         if streams is None or name in streams:
             while True:
                 log = DatabaseLog(connection, number, name, counts_details=not thinned)
-                result = verify(log, thinned=thinned, checkpoints=checkpoints)
+                result = verify(log, thinned=thinned, checkpoints=checkpoints, progress=progress)
                 if not result.problems or not log.was_pruned():
                     break
             results.append(result)
@@ -130,10 +133,16 @@ def verify_file(
         return Result(str(path), problems=[Problem(None, str(damage))], seconds=seconds)
 
 
-def verify(log: Log, *, thinned: bool = False, checkpoints: Collection[Checkpoint] = ()) -> Result:
+def verify(
+    log: Log,
+    *,
+    thinned: bool = False,
+    checkpoints: Collection[Checkpoint] = (),
+    progress: Progress = lambda checked, end: None,
+) -> Result:
     """Checks one stream, also against its own checkpoints."""
     started = time.perf_counter()
-    check = _Verification(log, thinned=thinned, checkpoints=checkpoints)
+    check = _Verification(log, thinned=thinned, checkpoints=checkpoints, progress=progress)
     with suppress(_EnoughError), _without_gc():
         check.run()
     result = check.result
@@ -162,8 +171,11 @@ class _EnoughError(Exception):
 class _Verification:
     """One pass over a stream, batch by batch."""
 
-    def __init__(self, log: Log, *, thinned: bool, checkpoints: Collection[Checkpoint]) -> None:
-        self._log = log
+    def __init__(
+        self, log: Log, *, thinned: bool, checkpoints: Collection[Checkpoint], progress: Progress
+    ) -> None:
+        self._log, self._progress = log, progress
+        self._end = log.head.next if log.head is not None else 0
         self.result = Result(log.stream)
         self._in_batch: list[Problem] = []
         """Problems of the present batch."""
@@ -260,6 +272,7 @@ class _Verification:
         self.result.batches += 1
         self.result.records += len(items)
         self._flush()
+        self._progress(batch.end, self._end)
 
     def _check_end(self) -> None:
         self._chain.finish(self._log.head)

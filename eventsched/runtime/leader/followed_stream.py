@@ -108,12 +108,12 @@ class FollowedStream:
             (head.next - self.snapshot_position) / every, 2 * self.seconds_since_snapshot / most
         )
 
-    def follow(self, stored: Iterable[StoredRecord], head: Head, mark: bytes) -> None:
-        """Applies the records after ``self.head``, up to the new ``head``. ``mark`` is that of
-        their last batch. Raises what ``StreamState.follow`` raises."""
+    def follow(self, stored: Iterable[StoredRecord], head: Head, mark: bytes) -> list[LogEntry]:
+        """Applies the records after ``self.head``, up to the new ``head``, and returns them.
+        ``mark`` is that of their last batch. Raises what ``StreamState.follow`` raises."""
         stored = list(stored)
         self.count_records(len(stored), sum(len(record.body) for record in stored))
-        self.stream_state.follow(stored, head, mark)
+        return self.stream_state.follow(stored, head, mark)
 
     def reconfigured(self, make_engine: Callable[[], Engine]) -> "FollowedStream | None":
         """The same stream and state under engines of another configuration; None if the state
@@ -161,13 +161,13 @@ class StreamState:
         """Bytes of the snapshot that this was loaded from."""
         self._drafter = EventDrafter(engine.state, self.decisions)
 
-    def follow(self, records: Iterable[StoredRecord], head: Head, mark: bytes) -> None:
-        """Applies the records up to ``head``. ``mark`` is that of their last batch. Raises
-        ValueError if the records do not end there, KeyError if they contradict each other, and
-        msgspec.ValidationError for a record of an unknown kind."""
+    def follow(self, records: Iterable[StoredRecord], head: Head, mark: bytes) -> list[LogEntry]:
+        """Applies the records up to ``head``, and returns them. ``mark`` is that of their last
+        batch. Raises ValueError if the records do not end there, KeyError if they contradict each
+        other, and msgspec.ValidationError for a record of an unknown kind."""
         reported = _reported(mark)
-        for stored in records:
-            logged = stored.logged
+        followed = [stored.logged for stored in records]
+        for logged in followed:
             self.engine.apply(logged)
             drafts = self._next(logged)
             if logged.cause >= reported:
@@ -178,6 +178,7 @@ class StreamState:
             )
         self.head = head
         self.drafts = [draft for draft in self.drafts if draft.position >= reported]
+        return followed
 
     def on_records(self, logged: Iterable[LogEntry]) -> list[Draft]:
         """Takes in records that the engine has made and applied itself. Returns the drafts that

@@ -9,12 +9,13 @@ ends the process. With a log of a newer version it goes on, but never leads.
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
 
 from eventsched.domain.errors import NewerLogError, UnavailableError
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.log_errors import (
     CorruptLogError,
@@ -46,9 +47,11 @@ class Follower:
         tail: Tail,
         worker: Worker,
         on_schema: Callable[[str], None] = lambda _: None,
+        on_records: Callable[[Sequence[LogEntry]], None] = lambda _: None,
     ) -> None:
-        """``on_schema`` is called with the schema's revision before anything is followed."""
-        self._on_schema = on_schema
+        """``on_schema`` is called with the schema's revision before anything is followed, and
+        ``on_records`` with the records of each batch once they are applied."""
+        self._on_schema, self._on_records = on_schema, on_records
         self.health = DatabaseHealth()
         self.caught_up = False
         self.caught_up_at = 0.0
@@ -189,12 +192,13 @@ class Follower:
     def _apply(self, batch: StoredBatch) -> None:
         head = Head(batch.first + batch.count, batch.hash)
         try:
-            self._followed_stream.follow(batch.records, head, batch.mark.encode())
+            followed = self._followed_stream.follow(batch.records, head, batch.mark.encode())
         except NewerLogError:
             raise
         except (msgspec.MsgspecError, LookupError, AssertionError, ValueError) as problem:
             # Engine.apply raises these for a record that does not fit. None may be skipped.
             raise CorruptLogError(batch.first, f"does not fit: {problem!r}") from problem
+        self._on_records(followed)
 
     def _start_over(self, reason: str) -> None:
         logger.warning("history was lost; the log is read again from the start", reason=reason)

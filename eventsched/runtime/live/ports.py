@@ -89,8 +89,12 @@ class NoElection:
 class TermObserver(Protocol):
     """Receives what has become durable, and durations: metrics and log lines."""
 
+    def records_followed(self, logged: Sequence[LogEntry]) -> None:
+        """Committed records that were read from the log, in its order. They are read again if the
+        replica begins to follow it again."""
+
     def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
-        """Committed records, each once, in the order of the log; ``now`` in µs."""
+        """Own committed records, each once, in the order of the log; ``now`` in µs."""
 
     def batch_committed(self, seconds: float, records: int, size: int) -> None:
         """A batch of ``records`` records and ``size`` bytes is durable, ``seconds`` after it was
@@ -108,6 +112,9 @@ class TermObserver(Protocol):
 
 class NoObserver:
     """An observer that ignores everything."""
+
+    def records_followed(self, logged: Sequence[LogEntry]) -> None:
+        """Does nothing."""
 
     def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Does nothing."""

@@ -136,7 +136,9 @@ class Replica:
         followed_stream.history_lost = self._history_lost
         reader = Worker("stream reader")
         tail = Tail(self.plan.address, self.plan.stream)
-        follower = self.follower = Follower(followed_stream, tail, reader, self._found_schema)
+        follower = self.follower = Follower(
+            followed_stream, tail, reader, self._found_schema, self._observer.records_followed
+        )
         reason = ""
         self._election.watch_leader()
         self._keeps_lease = False

@@ -24,8 +24,8 @@ PATIENCE = 600 * SECOND
 
 
 class LongWaitCounts(NamedTuple):
-    """Pods that wait too long, by profile. ``since`` is when the term began that they are counted
-    in (s since 1970); None before a term."""
+    """Pods that wait too long, by profile. ``since`` is the time from which on the log was followed
+    (s since 1970): waits that began before are known in part. None before the first record."""
 
     starving: Mapping[str, int]
     unplaceable: Mapping[str, int]
@@ -44,15 +44,16 @@ class _Wait:
 
 
 class LongWaits:
-    """Follows the records of a term, with an entry for each waiting pod. A wait that began before
-    the term is known from the pod's first move in it, at the latest after the flush of five
-    minutes."""
+    """Follows records, over terms of all replicas, with an entry for each waiting pod. A wait that
+    began before the first of them is known from the pod's first move since, at the latest after
+    the flush of five minutes."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
         self._since: float | None = None
+        self._next = 0
+        """The position that comes next."""
         self._branches: dict[type, Callable[[Any, LogEntry, SchedulerState], None]] = {
-            records.TermBegan: self._term_began,
             records.PodQueued: self._queued,
             records.PodDecided: self._decided,
             records.PodBound: self._ended,
@@ -62,9 +63,13 @@ class LongWaits:
         }
 
     def follow(self, committed: Iterable[LogEntry], state: SchedulerState) -> None:
-        """Notes committed records, each once, in the order of the log. ``state`` has them, and may
-        be ahead."""
+        """Notes committed records, in the order of the log. ``state`` has them, and may be ahead.
+        Begins again if they do not follow those before."""
         for entry in committed:
+            if self._since is None or entry.position != self._next:
+                self._waits.clear()
+                self._since = entry.at / SECOND
+            self._next = entry.position + 1
             if (branch := self._branches.get(type(entry.record))) is not None:
                 branch(entry.record, entry, state)
 
@@ -85,11 +90,6 @@ class LongWaits:
             if placed.came_after(wait.seq, pod_state.pod.priority):
                 starving[pod_state.pod.scheduler_name] += 1
         return LongWaitCounts(starving, unplaceable, self._since)
-
-    def _term_began(self, began: records.TermBegan, entry: LogEntry, _: SchedulerState) -> None:
-        """If this process led before, it does not know what happened since that term."""
-        self._waits.clear()
-        self._since = entry.at / SECOND
 
     def _queued(self, queued: records.PodQueued, entry: LogEntry, _: SchedulerState) -> None:
         if queued.queue is not Queue.GATED and queued.uid not in self._waits:

@@ -47,12 +47,16 @@ class _Room:
 
 
 class PreemptionAnomalies:
-    """Follows the records of a term. ``counts`` has every kind of KINDS and never falls."""
+    """Follows records, over terms of all replicas. ``counts`` has every kind of KINDS and never
+    falls."""
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(KINDS, 0)
+        self._next = 0
+        """The position that comes next."""
+        self._is_own = True
+        """Whether the present record is this process's own, and counts."""
         self._branches: dict[type, Callable[[Any, LogEntry, SchedulerState], None]] = {
-            records.TermBegan: self._term_began,
             records.PreemptionDecided: self._preempted,
             records.PodDecided: self._decided,
             records.PodDeleted: self._deleted,
@@ -60,15 +64,21 @@ class PreemptionAnomalies:
         }
         self._forget()
 
-    def follow(self, committed: Iterable[LogEntry], state: SchedulerState) -> None:
-        """Counts committed records, each once, in the order of the log. ``state`` has them, and may
-        be ahead."""
+    def follow(
+        self, committed: Iterable[LogEntry], state: SchedulerState, *, is_own: bool = True
+    ) -> None:
+        """Takes in committed records, in the order of the log. ``state`` has them, and may be
+        ahead. What follows from records that are not this process's own is not counted: their
+        writer does. Begins again if the records do not follow those before."""
+        self._is_own = is_own
         for entry in committed:
+            if entry.position != self._next:
+                self._forget()
+            self._next = entry.position + 1
             if (branch := self._branches.get(type(entry.record))) is not None:
                 branch(entry.record, entry, state)
 
     def _forget(self) -> None:
-        """If this process led before, it does not know what happened since that term."""
         self._evictions: dict[str, _Eviction] = {}
         """By uid, the newest last."""
         self._nominations: dict[str, deque[int]] = {}
@@ -78,8 +88,8 @@ class PreemptionAnomalies:
         self._waits_of: dict[str, set[str]] = {}
         """Victim that is there → the pods that it has to leave for."""
 
-    def _term_began(self, began: records.TermBegan, _: LogEntry, __: SchedulerState) -> None:
-        self._forget()
+    def _count(self, kind: str) -> None:
+        self.counts[kind] += self._is_own
 
     def _preempted(
         self, decided: records.PreemptionDecided, entry: LogEntry, state: SchedulerState
@@ -89,7 +99,7 @@ class PreemptionAnomalies:
         times = self._nominations.setdefault(decided.uid, deque(maxlen=3))
         times.append(entry.at)
         if len(times) == 3 and entry.at - times[0] <= WINDOW:
-            self.counts[NOMINATED_AGAIN] += 1
+            self._count(NOMINATED_AGAIN)
         if not decided.evicted:
             return
         room = self._rooms.setdefault(decided.uid, {}).setdefault(decided.node, _Room())
@@ -106,7 +116,7 @@ class PreemptionAnomalies:
         second = self._eviction_before(third)
         first = self._eviction_before(second) if second is not None else None
         if first is not None and third.at - first.at <= WINDOW:
-            self.counts[EVICTED_AGAIN] += 1
+            self._count(EVICTED_AGAIN)
         self._evictions.pop(uid, None)
         self._evictions[uid] = third
         if len(self._evictions) > LOOKED_AT:
@@ -145,7 +155,7 @@ class PreemptionAnomalies:
         self._nominations.pop(uid, None)
         for name, room in self._rooms.pop(uid, {}).items():
             if room.has_left and name != node:
-                self.counts[FOR_NOTHING] += 1
+                self._count(FOR_NOTHING)
             for victim in room.staying:
                 waits = self._waits_of.get(victim)
                 if waits is not None:

@@ -1,5 +1,6 @@
-"""What a leader counts of its own commits: pods that wait too long, and preemptions that do not
-help. tests/postgres/test_anomalies.py has the same histories for the views."""
+"""What a replica notices in the log that it follows and writes: pods that wait too long, and
+preemptions that do not help. tests/postgres/test_anomalies.py has the same histories for the
+views."""
 
 from collections.abc import Mapping
 
@@ -29,20 +30,23 @@ PROFILE = "default-scheduler"
 
 
 class Followed:
-    """What a leader knows that has committed a diary, in batches of five that also end where a
-    victim is evicted: it leaves only after the commit (ADR 6)."""
+    """What a replica notices in a diary, in batches of five that also end where a victim is
+    evicted: it leaves only after the commit (ADR 6). It leads from position ``own_from`` on, and
+    has not seen the record at ``gap``."""
 
-    def __init__(self, diary: Diary) -> None:
+    def __init__(self, diary: Diary, *, own_from: int = 0, gap: int = -1) -> None:
         self.waits, self.anomalies = LongWaits(), PreemptionAnomalies()
         self.state = SchedulerState()
         batch: list[LogEntry] = []
         for entry in diary.entries:
             self.state.apply(entry.record, entry.at)
-            batch.append(entry)
+            if entry.position != gap:
+                batch.append(entry)
             is_full = len(batch) == 5 or isinstance(entry.record, records.PreemptionDecided)
-            if is_full or entry is diary.entries[-1]:
+            if is_full or entry is diary.entries[-1] or entry.position + 1 == own_from:
                 self.waits.follow(batch, self.state)
-                self.anomalies.follow(batch, self.state)
+                is_own = entry.position >= own_from
+                self.anomalies.follow(batch, self.state, is_own=is_own)
                 batch.clear()
 
     @property
@@ -53,7 +57,7 @@ class Followed:
 
     @property
     def since(self) -> float | None:
-        """When the term began that the long waits are counted in (s)."""
+        """From when on the log was followed (s)."""
         return self.waits.counts(self.state).since
 
     @property
@@ -161,27 +165,51 @@ def test_a_shadow_evicts_no_pod() -> None:
     assert Followed(diary).counts == {}
 
 
-def test_a_term_knows_only_itself() -> None:
-    """Waits begin again at the first move in the term, and chains break; counts stay."""
+def test_the_next_leader_knows_what_it_has_followed() -> None:
+    """Waits and chains go on over a term. What another leader has caused is not counted again."""
     diary = starving()
     diary.minute = 10
     diary.is_refused("huge")
-    assert Followed(diary).since is None
     diary.note(records.TermBegan(epoch=2, token="00000002"))
-    assert Followed(diary).long_waits == (0, 0)
-    assert Followed(diary).since == diary.entries[-1].at / SECOND
+    assert Followed(diary).long_waits == (1, 0)
+    assert Followed(diary).since == diary.entries[0].at / SECOND
+    diary = evicted_again(3, 1)
+    before = len(diary.entries)
+    diary.note(records.TermBegan(epoch=2, token="00000002"))
+    evict_again(diary, 2)
+    assert Followed(diary).counts == {"evicted_again": 3}
+    assert Followed(diary, own_from=before).counts == {"evicted_again": 2}
+    assert Followed(diary, own_from=len(diary.entries)).counts == {}
+
+
+def test_a_gap_ends_what_is_known() -> None:
+    """Waits begin again at the first move after it, and chains break; counts stay."""
+    diary = starving()
+    diary.minute = 10
+    diary.is_refused("huge")
+    gap = len(diary.entries)
+    diary.note(records.TermBegan(epoch=2, token="00000002"))
+    diary.note(records.TermBegan(epoch=3, token="00000003"))
+    assert Followed(diary, gap=gap).long_waits == (0, 0)
+    assert Followed(diary, gap=gap).since == diary.entries[-1].at / SECOND
     diary.queued("huge", Queue.ACTIVE, "Flush")
     diary.minute = 21
     diary.is_refused("huge")
     diary.is_placed(diary.arrives("later"), "n1")
-    assert Followed(diary).long_waits == (1, 0)
+    assert Followed(diary, gap=gap).long_waits == (1, 0)
     diary = evicted_again(3, 1)
+    gap = len(diary.entries)
     diary.note(records.TermBegan(epoch=2, token="00000002"))
-    for number in range(2):
+    evict_again(diary, 2)
+    assert Followed(diary, gap=gap).counts == {"evicted_again": 1}
+
+
+def evict_again(diary: Diary, times: int) -> None:
+    """Pods of ``web`` come and are evicted."""
+    for number in range(times):
         diary.is_placed(diary.arrives(f"again-{number}", "web"), "n1")
         diary.preempts(diary.arrives(f"chief-{number}", priority=9), "n1", f"again-{number}")
         diary.goes(f"again-{number}")
-    assert Followed(diary).counts == {"evicted_again": 1}
 
 
 def test_nothing_is_kept_of_pods_that_are_gone() -> None:
