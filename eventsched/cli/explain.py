@@ -23,6 +23,7 @@ from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
+from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.pod_group import group_members
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
@@ -34,6 +35,7 @@ from eventsched.history.explain.workloads.workload import (
     parse_target,
 )
 from eventsched.history.export_reader import FileLog
+from eventsched.runtime.queries.nodes_at import nodes_at
 from eventsched.runtime.queries.state_at import FoldedState, state_at
 
 
@@ -207,6 +209,9 @@ def _explain(
     explained = explain(evidence, name, options.attempt, options.node, recompute)
     if options.why_not is not None:
         return _explain_why_not(options, explained, recomputation)
+    if needs_closed_nodes(explained):
+        log, reader = recomputation.log, recomputation.reader
+        explained = with_closed_nodes(explained, nodes_at(log, reader, log.head.next))
     if is_document(options.output):
         print_document(story_json(explained), options.output)
     else:

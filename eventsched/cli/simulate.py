@@ -23,6 +23,7 @@ from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
+from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.process.exit_codes import BAD_INPUT
 from eventsched.process.sections.detail_settings import detail_levels, unknown_profiles
 from eventsched.process.settings import kept_annotations
@@ -32,7 +33,7 @@ from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.call_deadlines import Deadlines
 from eventsched.runtime.simulation.outcome import SimulationOutcome
 from eventsched.runtime.simulation.resumption import new_or_resumed
-from eventsched.runtime.simulation.simulation import DEFAULT_SEED
+from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
 from eventsched.scheduling.config.configuration import refuse_extenders
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def _run(
         # The run had ended before: the summary is that of the earlier process.
         simulation.counters.resumed, seconds = 0, reader.seconds()
     report = SimulationOutcome.of(simulation, log, seconds)
-    story = None if options.why is None else _why(options.why, log, reader)
+    story = None if options.why is None else _why(options.why, log, reader, simulation)
     if is_document(options.output):
         why = {} if options.why is None else {"why": story and story_json(story)}
         print_document({**report.as_json(), **why}, options.output)
@@ -242,7 +243,10 @@ def _run(
 
 
 def _why(
-    pod: str, log: "PostgresEventLog | MemoryEventLog", reader: "Reader | None"
+    pod: str,
+    log: "PostgresEventLog | MemoryEventLog",
+    reader: "Reader | None",
+    simulation: Simulation,
 ) -> Explanation | None:
     """The explanation of a pod; None if it has not arrived by then."""
     evidence: Evidence
@@ -252,7 +256,11 @@ def _why(
         from eventsched.history.explain.stored_evidence import StoredEvidence
 
         evidence = StoredEvidence(reader)
-    return explain(evidence, pod) if evidence.pods(pod) else None
+    if not evidence.pods(pod):
+        return None
+    explained = explain(evidence, pod)
+    nodes = simulation.engine.state.nodes
+    return with_closed_nodes(explained, nodes) if needs_closed_nodes(explained) else explained
 
 
 def _count(text: str) -> int:

@@ -10,6 +10,7 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
+from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import POD_GROUP, Workload, parse_target
@@ -18,6 +19,7 @@ from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime.queries.nodes_at import nodes_at
 
 
 def pod_explanation(
@@ -30,7 +32,8 @@ def pod_explanation(
 ) -> dict[str, Any]:
     """The story of a pod (``namespace/name``, a uid), as ``eventsched explain -o json`` prints it;
     with ``end`` up to that position. Raises InputError, also NoPodError and NotVisibleError."""
-    return story_json(_explained(stream, sees, pod, attempt, node, end))
+    explained = _explained(stream, sees, pod, attempt, node, end)
+    return story_json(with_nodes_to_open(explained, stream, end))
 
 
 def pod_story(
@@ -46,8 +49,20 @@ def pod_story(
 ) -> str:
     """The same in words, as ``eventsched explain`` prints it at a width (0: no limit)."""
     explained = _explained(stream, sees, pod, attempt, node, end)
+    explained = with_nodes_to_open(explained, stream, end)
     now = time.time_ns() // 1_000 if end is None else record_time(stream, end - 1)
     return story_text(explained, now or 0, width, full=full)
+
+
+def with_nodes_to_open(
+    explained: Explanation, stream: LoggedStream, end: int | None
+) -> Explanation:
+    """The explanation with the nodes that only taints or a cordon close to the pod, before position
+    ``end`` or now, if the next step depends on them."""
+    if not needs_closed_nodes(explained):
+        return explained
+    position = stream.log.head.next if end is None else end
+    return with_closed_nodes(explained, nodes_at(stream.log, stream.log, position))
 
 
 def pod_remedies(

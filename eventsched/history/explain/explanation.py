@@ -18,6 +18,7 @@ from eventsched.domain.records.verdicts import (
     Verdict,
 )
 from eventsched.eventlog.port import StoredRecord
+from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.decision_vectors import (
     DecisionVectors,
     NodeScore,
@@ -122,6 +123,8 @@ class Explanation:
     """Whether the log is a shadow's, by whose decisions nothing is bound."""
     eviction: ExplainedEviction | None = None
     """The eviction of the pod. A shadow evicts none."""
+    closed: tuple[ClosedNodes, ...] | None = None
+    """The nodes that only taints or a cordon close to the pod; None if that was not checked."""
 
     @property
     def moves(self) -> list[Step]:

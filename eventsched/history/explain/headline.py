@@ -6,10 +6,13 @@ PreBind), the four queues, ``unqueued`` (in no queue) and ``gone`` (deleted).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eventsched.domain import records
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
+from eventsched.history.closed_nodes import closed_nodes
 from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.remedies import Circumstances, next_step, remedy
@@ -18,6 +21,8 @@ from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"
 VICTIMS_NAMED = 3
+_TAINT, _CORDON = "TaintToleration", "NodeUnschedulable"
+_FIT = "NodeResourcesFit"
 _QUEUED = ("active", "backoff", "unschedulable", "gated")
 
 
@@ -96,14 +101,21 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
     if room is not None and room.position > last and not room.landed:
         left = f"{victims_text(room.victims)} {'has' if len(room.victims) == 1 else 'have'} left"
         return f"wait until {left} {room.decided.node}, it is tried again then"
-    spec = None
-    for step in explained.steps:
-        if isinstance(step.record, records.PodAdded | records.PodUpdated):
-            spec = step.record.pod
     refused = dominant(explained.attempts[-1].refusals) if explained.attempts else None
     code = refused.code if refused is not None and refused.plugin == pod.plugin else ""
     name, reasons = explained.pod.full_name, pod.reason.split("; ")
+    spec = _last_seen(explained)
     return next_step(pod.plugin, reasons, name, spec, code, _circumstances(explained))
+
+
+def _last_seen(explained: Explanation) -> Pod | None:
+    """The pod as it was last observed."""
+    seen = (
+        step.record.pod
+        for step in reversed(explained.steps)
+        if isinstance(step.record, records.PodAdded | records.PodUpdated)
+    )
+    return next(seen, None)
 
 
 def _circumstances(explained: Explanation) -> Circumstances:
@@ -112,14 +124,30 @@ def _circumstances(explained: Explanation) -> Circumstances:
         return Circumstances()
     last = explained.attempts[-1]
     by_plugin = {refusal.plugin: refusal for refusal in last.refusals}
-    tainted, cordoned = by_plugin.get("TaintToleration"), by_plugin.get("NodeUnschedulable")
+    tainted, cordoned = by_plugin.get(_TAINT), by_plugin.get(_CORDON)
     examples = [node for each in (cordoned, tainted) if each is not None for node in each.examples]
     return Circumstances(
         tainted.nodes if tainted is not None else 0,
         cordoned.nodes if cordoned is not None else 0,
         examples[0] if examples else "",
         last.decided.message,
+        explained.closed,
     )
+
+
+def needs_closed_nodes(explained: Explanation) -> bool:
+    """Whether the next step depends on the nodes that only taints or a cordon close to the pod."""
+    seen, pod = _circumstances(explained), headline(explained)
+    return bool(seen.tainted or seen.cordoned) and pod.plugin == _FIT and pod.state in _QUEUED
+
+
+def with_closed_nodes(explained: Explanation, nodes: NodeTable | None) -> Explanation:
+    """The explanation with those of the nodes that only taints or a cordon close to the pod. None:
+    the nodes are not known."""
+    pod = _last_seen(explained)
+    if nodes is None or pod is None:
+        return explained
+    return replace(explained, closed=closed_nodes(nodes, pod))
 
 
 def victims_text(names: Sequence[str]) -> str:

@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code
+from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.reason_codes import reason_code
-from eventsched.history.why_not.changes import quantity
+from eventsched.history.why_not.changes import quantity, shown_taint
 from eventsched.scheduling.preemption.evaluator import NEVER, NO_VICTIMS
 
 _INSUFFICIENT = "Insufficient "
+_GROUPS_NAMED = 2
+"""Groups of closed nodes that a next step names."""
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 """The reason of every volume plugin for a missing claim."""
 _OF_VOLUMES = ("Volume", "NodeVolumeLimits")
@@ -99,14 +102,16 @@ _OF_ANY_CODE = "run `eventsched explain {pod} --why-not NODE`, which looks for a
 
 
 class Circumstances(NamedTuple):
-    """What else an attempt shows: how many nodes were refused for their taints alone, as far as is
-    known, and how many because they are cordoned; one of these nodes, "" if none is named; and the
-    attempt's message, which says why preemption did not help."""
+    """What else an attempt shows: how many nodes were refused for their taints alone, as far
+    as is known, and how many because they are cordoned; one of these nodes, "" if none is named;
+    the attempt's message, which says why preemption did not help; and which of these nodes are
+    large enough for the pod, None if that was not checked."""
 
     tainted: int = 0
     cordoned: int = 0
     example: str = ""
     message: str = ""
+    closed: Sequence[ClosedNodes] | None = None
 
 
 def next_step(
@@ -123,8 +128,12 @@ def next_step(
         amounts = " and ".join(_amount(resource, pod) for resource in lacking)
         ways = _more_room(amounts, "" if pod is None else _labels(pod), code)
         ways += _preemption(pod, circumstances.message)
-        more = _other_nodes(circumstances, pod_name)
-        return _either(ways) + (f"; or {more}" if more else "")
+        steps = [_either(ways)]
+        if closed_nodes := _closed_nodes(circumstances, pod_name):
+            # If no open node is large enough, opening one of these needs no new node.
+            is_first = code == Code.UNRESOLVABLE and circumstances.closed is not None
+            steps.insert(0 if is_first else 1, closed_nodes)
+        return "; or ".join(steps)
     missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
     if missing is not None and plugin.startswith(_OF_VOLUMES):
         return f"create the PersistentVolumeClaim {missing[1]} in the pod's namespace"
@@ -154,19 +163,43 @@ def _preemption(pod: Pod | None, message: str) -> list[str]:
     return [f"raise its priority above {pod.priority}, so that it may evict less important pods"]
 
 
-def _other_nodes(circumstances: Circumstances, pod_name: str) -> str:
-    """How the pod could use nodes that only keep pods away; "" if there are none. Whether they have
-    room is not known: they are refused before it is asked."""
-    tainted, cordoned = circumstances.tainted, circumstances.cordoned
-    ways = []
-    if cordoned:
-        ways.append(f"uncordon {_counted(cordoned)}")
-    if tainted:
-        ways.append(f"add a toleration for the taints of {_counted(tainted)}")
+def _closed_nodes(circumstances: Circumstances, pod_name: str) -> str:
+    """How the pod could use nodes that only keep pods away; "" if there are none for it. Whether
+    they have room is not known: an attempt refuses them before it is asked."""
+    closed = circumstances.closed
+    if closed is None:
+        ways, example = _unchecked(circumstances), circumstances.example or "NODE"
+        sizes = "whether they are large enough was not checked"
+    elif closed:
+        ways, example = [_opened(each) for each in closed[:_GROUPS_NAMED]], closed[0].example
+        sizes = "large enough when empty"
+    else:
+        return ""
     if not ways:
         return ""
-    proof = f"eventsched explain {pod_name} --why-not {circumstances.example or 'NODE'}"
-    return f"{' or '.join(ways)}, if meant for such pods (`{proof}` says what else it would take)"
+    proof = f"eventsched explain {pod_name} --why-not {example}"
+    says = f"`{proof}` says what else it would take"
+    return f"{' or '.join(ways)}, if meant for such pods ({sizes}; {says})"
+
+
+def _unchecked(circumstances: Circumstances) -> list[str]:
+    """How to open the nodes that the attempt refused, of any size."""
+    ways = []
+    if circumstances.cordoned:
+        ways.append(f"uncordon {_counted(circumstances.cordoned)}")
+    if circumstances.tainted:
+        ways.append(f"add a toleration for the taints of {_counted(circumstances.tainted)}")
+    return ways
+
+
+def _opened(closed: ClosedNodes) -> str:
+    taints = " and ".join(shown_taint(each.key, each.value, each.effect) for each in closed.taints)
+    noun = "the taint" if len(closed.taints) == 1 else "the taints"
+    nodes = _counted(closed.nodes)
+    if not closed.is_cordoned:
+        return f"add a toleration for {noun} {taints} of {nodes}"
+    uncordon = f"uncordon {nodes}" if closed.nodes == 1 else f"uncordon one of {nodes}"
+    return f"{uncordon} and add a toleration for {noun} {taints}" if taints else uncordon
 
 
 def _counted(nodes: int) -> str:

@@ -19,6 +19,7 @@ from eventsched.questions.attempts.attempt_answers import (
     TimelineLane,
 )
 from eventsched.questions.attempts.pod_demands import demands_of
+from eventsched.questions.explanations import with_nodes_to_open
 from eventsched.questions.past.evidence_until import evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
@@ -35,7 +36,7 @@ def pod_timeline(
     """The timeline of a pod (``namespace/name``, or a uid), with ``end`` up to that position.
     Raises InputError, also NoPodError and NotVisibleError."""
     evidence = evidence_before(stream, sees, end)
-    explained = explain(evidence, pod)
+    explained = with_nodes_to_open(explain(evidence, pod), stream, end)
     now = stream.present if end is None else record_time(stream, end - 1)
     return _timeline(explained, _named(evidence, explained), now or 0)
 

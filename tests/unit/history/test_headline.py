@@ -9,6 +9,8 @@ from eventsched.cli.output.headline_output import headline_json, headline_text
 from eventsched.cli.output.tables import filled, table
 from eventsched.cli.output.time_format import with_distance
 from eventsched.domain import records
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.objects import Taint
 from eventsched.domain.records import (
     ExtenderAnswered,
     ExtenderAsked,
@@ -21,10 +23,15 @@ from eventsched.domain.records import (
 )
 from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
+from eventsched.history.explain.headline import (
+    headline,
+    needs_closed_nodes,
+    with_closed_nodes,
+)
 from eventsched.history.explain.record_text import describe as text_of
 from eventsched.history.explain.remedies import remedy
 from eventsched.history.explain.repeated_attempts import ALIKE, RepeatedAttempts, merge_repeated
-from tests.builders import SECOND, make_pod
+from tests.builders import SECOND, make_node, make_pod
 
 BEGIN = 1_800_000_000 * SECOND
 CPU = NodeRefusals("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",), 5)
@@ -82,9 +89,24 @@ def test_a_pod_that_waits_for_a_node() -> None:
         "attempt: NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried "
         "again after a change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
         "Next step: add a node with 1 cpu free, delete pods on a node, or lower its requests; or "
-        "add a toleration for the taints of 4 nodes, if meant for such pods (`eventsched explain "
-        "default/p1 --why-not NODE` says what else it would take).",
+        "add a toleration for the taints of 4 nodes, if meant for such pods (whether they are "
+        "large enough was not checked; `eventsched explain default/p1 --why-not NODE` says what "
+        "else it would take).",
     ]
+
+
+def test_the_step_asks_for_nodes_that_only_a_taint_closes() -> None:
+    """They matter to a pod that lacks room while a taint refuses other nodes."""
+    explained = told(*REFUSED, refusals=(EXCLUDED, CPU, TAINT))
+    assert needs_closed_nodes(explained)
+    assert not needs_closed_nodes(told(*REFUSED, refusals=(EXCLUDED, CPU)))
+    assert not needs_closed_nodes(told(*REFUSED[:2], refusals=(TAINT,)))
+    assert with_closed_nodes(explained, None) == explained
+    nodes = NodeTable()
+    assert "toleration" not in headline(with_closed_nodes(explained, nodes)).next_step
+    nodes.add(make_node("n1", taints=(Taint("gpu", "", "NoSchedule"),)))
+    step = headline(with_closed_nodes(explained, nodes)).next_step
+    assert "; or add a toleration for the taint gpu:NoSchedule of 1 node, if" in step
 
 
 def test_the_dominant_reason_is_data() -> None:

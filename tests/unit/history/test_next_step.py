@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from eventsched.cli.output.headline_output import change_text, headline_json
+from eventsched.domain.objects import Taint
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.verdicts import Code
 from eventsched.history import reason_codes
+from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
 from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.plugins import IN_TREE
@@ -106,26 +108,53 @@ def test_a_priority_helps_if_preemption_found_no_victims(
     assert too_small == "add a larger node, with 1 cpu, or lower its requests"
 
 
+GPU, DB = Taint("gpu", "present", "NoSchedule"), Taint("db", "", "NoExecute")
+
+
 @pytest.mark.parametrize(
-    ("circumstances", "wanted"),
+    ("closed", "wanted"),
     [
-        (Circumstances(1, 0, "n7"), "add a toleration for the taints of 1 node, if meant for such "
-         "pods (`eventsched explain default/a --why-not n7` says what else it would take)"),
-        (Circumstances(3, 2), "uncordon 2 nodes or add a toleration for the taints of 3 nodes, if "
-         "meant for such pods (`eventsched explain default/a --why-not NODE` says what else it "
-         "would take)"),
+        ([ClosedNodes((GPU,), False, 1, "n7")],
+         "add a toleration for the taint gpu=present:NoSchedule of 1 node"),
+        ([ClosedNodes((GPU, DB), False, 3, "n7")],
+         "add a toleration for the taints gpu=present:NoSchedule and db:NoExecute of 3 nodes"),
+        ([ClosedNodes((), True, 1, "n7"), ClosedNodes((DB,), True, 3, "x"),
+          ClosedNodes((GPU,), False, 9, "y")],
+         "uncordon 1 node or uncordon one of 3 nodes and add a toleration for the taint "
+         "db:NoExecute"),
     ],
 )  # fmt: skip
 def test_nodes_that_only_keep_the_pod_away_are_a_remedy(
-    circumstances: Circumstances, wanted: str
+    closed: list[ClosedNodes], wanted: str
 ) -> None:
-    pod = make_pod("a", cpu=1000)
+    pod, seen = make_pod("a", cpu=1000), Circumstances(9, 9, "other", closed=closed)
+    wanted += (
+        ", if meant for such pods (large enough when empty; `eventsched explain default/a "
+        "--why-not n7` says what else it would take)"
+    )
     lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
-    first, _, other = next_step(*lacking, circumstances=circumstances).partition("; or ")
-    assert first == next_step(*lacking)
-    assert other == wanted
+    assert next_step(*lacking, circumstances=seen) == f"{next_step(*lacking)}; or {wanted}"
+    too_small = next_step(*lacking, Code.UNRESOLVABLE)
+    assert next_step(*lacking, Code.UNRESOLVABLE, seen) == f"{wanted}; or {too_small}"
     refused = ("TaintToleration", ["node(s) had untolerated taint(s)"], "default/a", pod)
-    assert next_step(*refused, circumstances=circumstances) == next_step(*refused)
+    assert next_step(*refused, circumstances=seen) == next_step(*refused)
+
+
+def test_nodes_that_only_keep_the_pod_away_and_are_too_small_are_none() -> None:
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", make_pod("a", cpu=1000))
+    seen = Circumstances(3, 2, "n7", closed=())
+    assert next_step(*lacking, circumstances=seen) == next_step(*lacking)
+
+
+@pytest.mark.parametrize("code", ["", Code.UNRESOLVABLE])
+def test_sizes_that_were_not_checked_are_not_promised(code: str) -> None:
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", make_pod("a", cpu=1000))
+    step = next_step(*lacking, code, Circumstances(3, 2))
+    assert step == (
+        f"{next_step(*lacking, code)}; or uncordon 2 nodes or add a toleration for the taints of "
+        "3 nodes, if meant for such pods (whether they are large enough was not checked; "
+        "`eventsched explain default/a --why-not NODE` says what else it would take)"
+    )
 
 
 def test_no_end_of_pods_helps_where_nodes_are_too_small() -> None:

@@ -1,0 +1,80 @@
+"""Nodes that only taints or a cordon close to a pod, and that are large enough for it."""
+
+from typing import Any
+
+import pytest
+
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.objects import Container, Pod, PodSpec, Taint, Toleration
+from eventsched.history.closed_nodes import ClosedNodes, closed_nodes
+from eventsched.testing.objects import make_node
+
+GPU = Taint("example.com/gpu", "present", "NoSchedule")
+DB = Taint("dedicated", "db", "NoExecute")
+SOFT = Taint("busy", "", "PreferNoSchedule")
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+TOLERATES_GPU = Toleration(key=GPU.key, operator="Exists")
+TOLERATES_CORDON = Toleration(key=CORDON.key, operator="Exists")
+
+
+def cluster() -> NodeTable:
+    """Open nodes of 4 cpu, database nodes of 8, and GPU nodes of 16 with two GPUs each."""
+    nodes = NodeTable()
+    for name in ("web-0", "web-1"):
+        nodes.add(make_node(name, cpu=4000, taints=(SOFT,)))
+    for name in ("db-0", "db-1", "db-2"):
+        nodes.add(make_node(name, cpu=8000, taints=(DB,), labels={"pool": "db"}))
+    for name in ("gpu-0", "gpu-1"):
+        nodes.add(make_node(name, cpu=16000, taints=(GPU, SOFT), extra={GPU.key: 2}))
+    return nodes
+
+
+def pod(name: str, cpu: int, gpus: int = 0, **spec: Any) -> Pod:
+    requests = {"cpu": cpu, GPU.key: gpus} if gpus else {"cpu": cpu}
+    return Pod(
+        uid=name, name=name, spec=PodSpec(containers=(Container(requests=requests),), **spec)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        (pod("a", 6000, 1), [ClosedNodes((GPU,), False, 2, "gpu-0")]),
+        (pod("a", 6000, 1, tolerations=(TOLERATES_GPU,)), []),
+        (pod("a", 6000), [ClosedNodes((DB,), False, 3, "db-0"),
+                          ClosedNodes((GPU,), False, 2, "gpu-0")]),
+        (pod("a", 6000, node_selector={"pool": "db"}),
+         [ClosedNodes((DB,), False, 3, "db-0")]),
+        (pod("a", 16000), [ClosedNodes((GPU,), False, 2, "gpu-0")]),
+        (pod("a", 20000), []),
+        (pod("a", 1000, 3), []),
+    ],
+)  # fmt: skip
+def test_only_nodes_that_are_large_enough_count(asked: Pod, wanted: list[ClosedNodes]) -> None:
+    assert list(closed_nodes(cluster(), asked)) == wanted
+
+
+def test_no_node_offers_the_resource() -> None:
+    nodes = NodeTable()
+    nodes.add(make_node("db-0", taints=(DB,)))
+    assert closed_nodes(nodes, pod("a", 1000, 1)) == ()
+
+
+def test_a_node_that_is_gone_or_takes_no_pods() -> None:
+    nodes = NodeTable()
+    nodes.add(make_node("db-0", taints=(DB,)))
+    nodes.add(make_node("db-1", taints=(DB,), pods=0))
+    nodes.add(make_node("db-2", taints=(DB,)))
+    nodes.remove("db-0", 1)
+    assert closed_nodes(nodes, pod("a", 1000)) == (ClosedNodes((DB,), False, 1, "db-2"),)
+
+
+def test_a_cordon_and_its_taint_count_once() -> None:
+    nodes = NodeTable()
+    nodes.add(make_node("a", taints=(CORDON,), unschedulable=True))
+    nodes.add(make_node("b", taints=(DB,), unschedulable=True))
+    asked = pod("p", 1000)
+    cordoned = ClosedNodes((), True, 1, "a")
+    assert closed_nodes(nodes, asked) == (cordoned, ClosedNodes((DB,), True, 1, "b"))
+    tolerant = pod("p", 1000, tolerations=(TOLERATES_CORDON,))
+    assert closed_nodes(nodes, tolerant) == (ClosedNodes((DB,), False, 1, "b"),)
