@@ -164,8 +164,8 @@ def _run_anomalies(options: argparse.Namespace) -> int:
             problem = "are views of a database, which this log is not in"
             remedy = "name its database, or one that `eventsched db restore` has put the archive in"
             raise InputError("--anomalies", problem, remedy)
-        most = sys.maxsize - 1 if options.full else _MOST_ANOMALIES
-        found = stored_anomalies(log.view_rows, stream, most + 1)
+        most = sys.maxsize if options.full else _MOST_ANOMALIES
+        found = stored_anomalies(log.view_rows, stream, most)
         last = log.last_batch()
     now = time.time_ns() // 1_000
     if last is not None and is_virtual(last.records[-1].at):

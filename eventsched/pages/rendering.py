@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from eventsched.domain.units import is_virtual
+from eventsched.pages.anomaly_groups import anomaly_groups
 from eventsched.pages.api_call import segment
 from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.story_links import linked
@@ -27,7 +28,8 @@ def environment() -> Environment:
     )
     env.filters.update(
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
-        breakable=breakable, attempt_runs=attempt_runs, linked=linked,
+        breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
+        linked=linked,
     )  # fmt: skip
     return env
 

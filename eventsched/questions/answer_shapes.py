@@ -321,13 +321,15 @@ class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AnomalyKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of anomaly: how many the answer has of it, whether there are more, and the ``rule``
-    with its thresholds, in words."""
+    """A kind of anomaly: how many the answer has of it, of how many in ``total``, whether there are
+    more, and in words the ``rule`` with its thresholds and the ``next_step``."""
 
     kind: str
     count: int
+    total: int
     more: bool
     rule: str
+    next_step: str
 
 
 class AnomaliesAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -106,5 +106,5 @@ def _waiting(
 def anomalies_answer(stream: LoggedStream, sees: Visibility, limit: int) -> AnomaliesAnswer:
     """The anomalies of a stream, at most ``limit`` of each kind. Raises UnavailableError."""
     visible, values = sees.condition("v.namespace")
-    found = stored_anomalies(stream.rows.of_views, stream.name, limit + 1, visible, values)
+    found = stored_anomalies(stream.rows.of_views, stream.name, limit, visible, values)
     return msgspec.convert(anomalies_json(stream.name, found, limit), AnomaliesAnswer)

@@ -40,7 +40,7 @@ def written(address: str) -> None:
             diary.is_placed(web, "n1")
             boss = f"boss-{other}"
             if not number:
-                diary.arrives(boss, priority=9, namespace=other)
+                diary.arrives(boss, f"crew-{other}", priority=9, namespace=other)
             diary.preempts(boss, "n1", web)
             diary.goes(web)
         diary.minute += 5
@@ -73,6 +73,22 @@ def test_one_namespace_sees_its_own_anomalies_and_no_names_of_others(address: st
         *[("preempted for nothing", "boss-prod", "1 left n1 for it, and it went to n2")] * 3,
     ]  # fmt: skip
     assert len(whole) == 2 * len(seen)
+    owners = {(each["kind"], each["facts"]["owner_name"]) for each in seen}
+    assert owners >= {("nominated again", "crew-prod"), ("preempted for nothing", "crew-prod")}
+
+
+def test_totals_are_of_all_also_if_one_is_listed(address: str) -> None:
+    """And of what a client sees."""
+    with closing(DatabaseStreams(address)) as streams:
+        desk = Desk(streams, FoldedStates())
+        gates = (OpenGate(local_only=True), OneNamespace())
+        whole, own = (
+            Client(application(desk, gate)).get(f"{ASKED}&limit=1")["kinds"] for gate in gates
+        )
+    assert [each["total"] for each in whole] == [2, 0, 2, 2, 6]
+    assert [each["total"] for each in own] == [1, 0, 1, 1, 3]
+    assert [each["count"] for each in whole] == [1, 0, 1, 1, 1]
+    assert [each["more"] for each in own] == [False, False, False, False, True]
 
 
 def test_the_command_prints_what_the_api_answers(
@@ -93,6 +109,8 @@ def test_the_command_prints_what_the_api_answers(
     ]  # fmt: skip
     evicted = [line.split()[2] for line in lines if line.startswith("evicted again ")]
     assert "prod/ReplicaSet/web-prod" in evicted
+    assert "starving: has waited 10 minutes" in "\n".join(lines)
+    assert len([line for line in lines if line.startswith("  next step: ")]) == 4
     assert not [name for name in evicted if "web-2" in name]
 
 

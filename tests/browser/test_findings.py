@@ -47,6 +47,23 @@ def test_anomalies_lead_to_who_evicted_whom(
         expect(page.locator("h1")).to_contain_text("/boss-")
 
 
+@pytest.mark.parametrize("script", [False, True])
+def test_a_row_is_a_workload_and_opens(watched: Watched, findings: str, *, script: bool) -> None:
+    with watched.page(script=script) as page:
+        page.goto(f"{findings}/findings?stream={ANOMALOUS}")
+        wasted = page.get_by_role("region", name="Preempted for nothing, table")
+        expect(wasted.locator("tbody tr")).to_have_count(2)
+        row = wasted.get_by_role("row", name="prod/ReplicaSet/crew-prod")
+        expect(row.locator("li")).to_have_count(3)
+        expect(row.locator("li").first).to_be_hidden()
+        row.get_by_text("all 3").click()
+        expect(row.get_by_role("link", name="prod/boss-prod")).to_have_count(4)
+        expect(page.get_by_text("Next step: none if it is rare")).to_be_visible()
+        row.get_by_role("link", name="prod/ReplicaSet/crew-prod").click()
+        expect(page.get_by_label("Owner", exact=True)).to_have_value("crew-prod")
+        expect(page.locator("#pods tbody th")).to_have_text(["prod/boss-prod"])
+
+
 def test_refusals_filter_the_pods(watched: Watched, findings: str) -> None:
     with watched.page() as page:
         page.goto(f"{findings}/findings/refusals?stream={EVICTIONS}")

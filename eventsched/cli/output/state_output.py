@@ -8,7 +8,13 @@ from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough, zone
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
 from eventsched.domain.records import Queue
-from eventsched.history.past_state.anomalies import KINDS, RULES, Anomaly
+from eventsched.history.past_state.anomalies import (
+    KINDS,
+    NEXT_STEPS,
+    RULES,
+    Anomaly,
+    StoredAnomalies,
+)
 from eventsched.history.past_state.missed_wake_ups import MissedWakeUp
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
@@ -290,31 +296,37 @@ def missed_json(missed: MissedWakeUp) -> dict[str, Any]:
     }
 
 
-def anomalies_text(anomalies: Sequence[Anomaly], now: int, limit: int) -> str:
-    """Anomalies as a table, at most ``limit`` of each kind, and when each counts as one."""
-    if not anomalies:
+def anomalies_text(anomalies: StoredAnomalies, now: int, limit: int) -> str:
+    """Anomalies as a table, at most ``limit`` of each kind, when each counts as one, and what to do
+    about it."""
+    if not anomalies.found:
         return "no anomalies"
-    by_kind = _by_kind(anomalies)
+    by_kind = _by_kind(anomalies.found)
     shown = [each for found in by_kind.values() for each in found[:limit]]
     rows = [[each.kind, each.subject, rough(max(0, now - each.since)), each.text] for each in shown]
-    number = counted(len(shown), "finding")
-    cut = [kind for kind, each in by_kind.items() if len(each) > limit]
+    number = counted(sum(anomalies.totals.values()), "finding")
+    cut = [f"{kind} (of {each:,})" for kind, each in anomalies.totals.items() if each > limit]
     if cut:
         number += f"; of these kinds only the first {limit}: {', '.join(cut)}"
-    rules = "\n".join(f"{kind}: {RULES[kind]}" for kind, each in by_kind.items() if each)
+    rules = "\n".join(
+        f"{kind}: {RULES[kind]}\n  next step: {NEXT_STEPS[kind]}"
+        for kind, each in by_kind.items()
+        if each
+    )
     return f"{number}\n\n{table(('anomaly', 'of', 'since', 'what'), rows)}\n\n{rules}"
 
 
-def anomalies_json(stream: str, anomalies: Sequence[Anomaly], limit: int) -> dict[str, Any]:
-    """Anomalies as JSON, at most ``limit`` of each kind, with the number of each kind and its
-    rule."""
-    shown = _by_kind(anomalies)
+def anomalies_json(stream: str, anomalies: StoredAnomalies, limit: int) -> dict[str, Any]:
+    """Anomalies as JSON, at most ``limit`` of each kind, with the number of each kind, its rule and
+    what to do about it."""
+    shown = _by_kind(anomalies.found)
     return {
         "stream": stream,
         "kinds": [
             {
-                "kind": kind, "count": min(limit, len(found)), "more": len(found) > limit,
-                "rule": RULES[kind],
+                "kind": kind, "count": min(limit, len(found)), "total": anomalies.totals[kind],
+                "more": anomalies.totals[kind] > limit, "rule": RULES[kind],
+                "next_step": NEXT_STEPS[kind],
             }
             for kind, found in shown.items()
         ],

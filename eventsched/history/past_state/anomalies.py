@@ -4,7 +4,7 @@ and 0021 define them; docs/sql.md describes them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventsched.history.dominant_refusal import rank_sql
 
@@ -30,10 +30,24 @@ RULES = {
     f"minutes, each added after the one before had left; among the last {LOOKED_AT:,} victims",
     NOMINATED: f"preempted {AGAIN_TIMES} times within {AGAIN_MINUTES} minutes without finding a "
     f"node in between; among the last {LOOKED_AT:,} victims",
-    FOR_NOTHING: "victims left a node, and the pod went to another node or was deleted; among the "
-    f"last {LOOKED_AT:,} victims",
+    FOR_NOTHING: "victims left a node, and the pod then went to another node or was deleted; a "
+    "victim that leaves only after that, even one record later, does not count; among the last "
+    f"{LOOKED_AT:,} victims",
 }
 """Kind → when the views count something as one, in words."""
+NEXT_STEPS = {
+    STARVING: "give it a higher priority, or nodes that only its kind may use, or add nodes; its "
+    "page says what is lacking",
+    UNPLACEABLE: "change the request, selector or toleration that the refusal names, or add a node "
+    "of that kind: waiting does not help",
+    EVICTED: "see which pods evict it; if they should not, change the priority of either side, "
+    "else add room for both",
+    NOMINATED: "see in its attempts what refuses it on the node after the victims have left, or "
+    "which pod takes the room first; a higher priority keeps that room for it",
+    FOR_NOTHING: "none if it is rare, since the pod found room elsewhere sooner; if it is "
+    "frequent, shorten the victims' grace periods or protect them by a PodDisruptionBudget",
+}
+"""Kind → what to do about it, in words."""
 
 _FLOOR = """
 SELECT coalesce(min(seq), 0) AS floor FROM (
@@ -44,7 +58,8 @@ SELECT coalesce(min(seq), 0) AS floor FROM (
 _LONG_WAITS = f"""
 SELECT v.*, v.waiting_since AS since, coalesce(named.plugin, v.plugin) AS first_plugin,
        coalesce(named.reason, v.reason) AS first_reason
-FROM (SELECT v.* FROM eventsched.{{view}} v WHERE v.stream = :stream{{visible}}
+FROM (SELECT v.*, count(*) OVER () AS total FROM eventsched.{{view}} v
+      WHERE v.stream = :stream{{visible}}
       ORDER BY v.waiting_since, v.seq LIMIT :limit) AS v
 LEFT JOIN LATERAL (
     SELECT w.plugin, array_to_string(w.reasons, ', ') AS reason FROM eventsched_log.refusal r
@@ -57,12 +72,15 @@ ORDER BY v.waiting_since, v.seq
 _LONG_WAIT_VIEWS = {STARVING: "starving_pods", UNPLACEABLE: "unplaceable_pods"}
 _PING_PONGS = """
 SELECT * FROM (
-    SELECT v.*, row_number() OVER (PARTITION BY v.kind ORDER BY v.seq DESC) AS place
+    SELECT v.*, row_number() OVER (PARTITION BY v.kind ORDER BY v.seq DESC) AS place,
+           count(*) OVER (PARTITION BY v.kind) AS total
     FROM eventsched.ping_pongs v WHERE v.stream = :stream{visible}
 ) newest WHERE place <= :limit ORDER BY kind, seq DESC
 """
 _FOR_NOTHING = """
-SELECT v.*, v.at AS since FROM eventsched.preempted_for_nothing v
+SELECT v.*, v.at AS since, n.owner_kind, n.owner_name, count(*) OVER () AS total
+FROM eventsched.preempted_for_nothing v
+LEFT JOIN eventsched_log.pod_now n ON n.stream = :s AND n.uid = v.pod_uid
 WHERE v.stream = :stream AND v.seq >= :floor{visible} ORDER BY v.seq DESC LIMIT :limit
 """
 _FACTS = {
@@ -74,8 +92,10 @@ _FACTS = {
         "priority", "state", "attempts", "plugin", "reason", "owner_kind", "owner_name",
     ),
     EVICTED: ("owner_kind", "owner_name", "times"),
-    NOMINATED: ("times",),
-    FOR_NOTHING: ("node", "victims", "outcome", "landed_on", "ended_seq"),
+    NOMINATED: ("times", "owner_kind", "owner_name"),
+    FOR_NOTHING: (
+        "node", "victims", "outcome", "landed_on", "ended_seq", "owner_kind", "owner_name",
+    ),
 }  # fmt: skip
 
 
@@ -121,30 +141,37 @@ class Anomaly:
         return f"{facts['victims']} left {facts['node']} for it, and it {end}"
 
 
+class StoredAnomalies(NamedTuple):
+    """Anomalies of a log, and how many there are of each kind in ``totals``."""
+
+    found: list[Anomaly]
+    totals: Mapping[str, int]
+
+
 def stored_anomalies(
     ask: Ask,
     stream: str,
     limit: int,
     visible: str = "",
     values: Mapping[str, Any] | None = None,
-) -> list[Anomaly]:
+) -> StoredAnomalies:
     """The anomalies of a stream, at most ``limit`` of each kind: the pods that wait longest, then
     the newest preemptions. ``visible`` is a condition of SQL on ``v.namespace``, with ``values``.
     """
     named = {"stream": stream, "limit": limit, **(values or {})}
     floor = ask(_FLOOR, most=LOOKED_AT)[0]["floor"]
-    found = [
-        _anomaly(kind, row)
+    rows = [
+        (kind, row)
         for kind, view in _LONG_WAIT_VIEWS.items()
         for row in ask(_LONG_WAITS.format(view=view, visible=visible), **named)
     ]
     kinds = {"evicted": EVICTED, "nominated": NOMINATED}
-    found += [
-        _anomaly(kinds[row["kind"]], row)
-        for row in ask(_PING_PONGS.format(visible=visible), **named)
-    ]
+    ping_pongs = ask(_PING_PONGS.format(visible=visible), **named)
+    rows += [(kinds[row["kind"]], row) for row in ping_pongs]
     wasted = ask(_FOR_NOTHING.format(visible=visible), floor=floor, **named)
-    return found + [_anomaly(FOR_NOTHING, row) for row in wasted]
+    rows += [(FOR_NOTHING, row) for row in wasted]
+    totals = dict.fromkeys(KINDS, 0) | {kind: row["total"] for kind, row in rows}
+    return StoredAnomalies([_anomaly(kind, row) for kind, row in rows], totals)
 
 
 def _refusal(facts: Mapping[str, Any]) -> str:

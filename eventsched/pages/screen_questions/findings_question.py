@@ -6,8 +6,10 @@ from typing import Any
 from eventsched.pages.api_call import call_of
 from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
 
-EXAMPLES, MOST_EXAMPLES = 20, 1_000
+CASES, MOST_CASES = 200, 1_000
 """Anomalies of each kind that the page shows, and at most with ``limit=``."""
+FLUSHED = 20
+"""Pods after a flush that it shows, unless ``limit=`` says otherwise."""
 _ANOMALIES = """\
 SELECT * FROM eventsched.starving_pods ORDER BY waiting_since;
 SELECT * FROM eventsched.unplaceable_pods ORDER BY waiting_since;
@@ -24,7 +26,7 @@ FROM eventsched.refusals{where} GROUP BY 1, 2, 3 ORDER BY 5 DESC;"""
 def anomalies(request: PageRequest) -> PageQuestion:
     """The request for the anomalies."""
     stream = request.query.get("stream")
-    limit = request.query.get("limit", str(EXAMPLES))
+    limit = request.query.get("limit", str(CASES))
     call = call_of("/queue/anomalies", stream=stream, limit=limit)
     cli = command("queue", "--anomalies", stream=stream)
     return PageQuestion(call, _ANOMALIES, cli)
@@ -33,7 +35,7 @@ def anomalies(request: PageRequest) -> PageQuestion:
 def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
     """The pods that only a flush brought to a node."""
     asked = {name: request.query.get(name) for name in ("stream", "limit")}
-    return {"flushed": call_of("/queue/flushed", {"limit": str(EXAMPLES), **_given(asked)})}
+    return {"flushed": call_of("/queue/flushed", {"limit": str(FLUSHED), **_given(asked)})}
 
 
 def evictions(request: PageRequest) -> PageQuestion:

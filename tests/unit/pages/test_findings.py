@@ -16,18 +16,19 @@ KINDS = ("starving", "unplaceable", "evicted again", "nominated again", "preempt
 NO_FLUSHES = {"stream": "live", "head": 9, "pods": [], "next": None}
 
 
-def case(kind: str, **facts: Any) -> dict[str, Any]:
+def case(kind: str, name: str = MARKUP, uid: str = UID, **facts: Any) -> dict[str, Any]:
     at = "2026-11-25T10:00:00+00:00"
-    pod = {"namespace": "prod", "pod": MARKUP, "uid": UID}
+    pod = {"namespace": "prod", "pod": name, "uid": uid}
     return {"kind": kind, **pod, "since": at, "seq": 7, "text": f"{kind}: {MARKUP}", "facts": facts}
 
 
 def anomalies(*cases: dict[str, Any], more: str = "") -> dict[str, Any]:
     counts = {kind: sum(each["kind"] == kind for each in cases) for kind in KINDS}
     kinds = [
-        {"kind": kind, "count": counts[kind], "more": kind == more, "rule": f"rule of {kind}"}
+        {"kind": kind, "count": counts[kind], "total": counts[kind] + 300 * (kind == more),
+         "more": kind == more, "rule": f"rule of {kind}", "next_step": f"step for {kind}"}
         for kind in KINDS
-    ]
+    ]  # fmt: skip
     return {"stream": "live", "kinds": kinds, "anomalies": list(cases)}
 
 
@@ -39,7 +40,7 @@ def test_anomalies_show_thresholds_also_of_what_is_not_there() -> None:
     assert '<section class="card"' in text
     assert text.count("<section") == 1
     asked = [(path, query) for path, query, _ in api.asked]
-    assert ("/api/v1/queue/anomalies", "stream=live&limit=20") in asked
+    assert ("/api/v1/queue/anomalies", "stream=live&limit=200") in asked
     assert ("/api/v1/queue/flushed", "limit=20&stream=live") in asked
     assert "eventsched queue --anomalies --stream live" in text
 
@@ -61,8 +62,49 @@ def test_examples_lead_to_their_evidence() -> None:
     assert 'href="/findings/evictions?before=8&limit=1"' in text
     for href in ("/decisions/3", "/decisions/5", f"/pods/prod/late?uid={UID}"):
         assert f'href="{href}"' in text
-    assert "1 or more" in text
+    assert "the longest 1 of 301" in text
     assert 'href="?limit=1000"' in text
+    assert "Next step: step for starving." in text
+    assert "Next step: step for unplaceable" not in text
+
+
+def test_pods_of_one_workload_are_one_row() -> None:
+    """Each is below it; one alone is its own row, and so are pods without an owner."""
+    web = {"owner_kind": "ReplicaSet", "owner_name": "web", "plugin": None}
+    cases = [
+        *(case("unplaceable", f"web-{n}", f"w{n}", **web) for n in range(3)),
+        case("unplaceable", "alone-0", "a", **{**web, "owner_name": "alone"}),
+        *(case("unplaceable", f"bare-{n}", f"b{n}", plugin=None) for n in range(2)),
+    ]
+    again = [case("preempted for nothing", "boss", UID) for _ in range(2)]
+    api = GivenApi(anomalies=anomalies(*cases, *again), flushed=NO_FLUSHES)
+    text = unescape(client(api).get("/findings?stream=live").text)
+    section = text.partition('<h2 id="unplaceable">')[2].partition("</section>")[0]
+    assert section.count('<th scope="row">') == 4
+    assert "6 in all, by workload" in section
+    href = "/pods?stream=live&namespace=prod&owner=web&sort=waiting"
+    assert f'<a href="{href}">prod/ReplicaSet/web</a>' in section
+    assert "3 pods" in section
+    below = section.partition("<details>")[2].partition("</details>")[0]
+    assert [f"prod/web-{n}</a>" in below for n in range(3)] == [True] * 3
+    assert section.count("<details>") == 1
+    assert "ReplicaSet/alone" not in section
+    wasted = text.partition('<h2 id="preempted-for-nothing">')[2].partition("</section>")[0]
+    assert wasted.count('<th scope="row">') == 1
+    assert "all 2" in wasted
+    assert " pods</small>" not in wasted
+
+
+def test_pods_after_a_flush_are_not_counted_to_the_end() -> None:
+    found = {
+        "namespace": "prod", "pod": "late", "uid": UID, "failed": 3, "flushed": 4,
+        "flushed_at": "2026-11-25T10:06:00+00:00", "placed": 5, "node": "n1", "waited_seconds": 360,
+    }  # fmt: skip
+    api = GivenApi(anomalies=anomalies(), flushed={**NO_FLUSHES, "pods": [found], "next": 4})
+    text = client(api).get("/findings").text
+    assert "more than 1<" in text
+    assert 'href="?limit=1000"' in text
+    assert "eventsched queue --missed-wake-ups" in text
 
 
 def test_evictions_of_a_workload_are_under_its_name() -> None:
@@ -143,7 +185,7 @@ def test_the_time_shown_is_kept() -> None:
         "refusals": {"attempts": 0, "plugins": [], "next": None},
     }  # fmt: skip
     for path, asked in (
-        ("/findings?at=5", "limit=20"), ("/findings/evictions?at=5", "until=5"),
+        ("/findings?at=5", "limit=200"), ("/findings/evictions?at=5", "until=5"),
         ("/findings/refusals?at=5", "until=5"), ("/findings/refusals?at=5&until=3", "until=3"),
     ):  # fmt: skip
         api = GivenApi(**answers)

@@ -1,0 +1,34 @@
+"""Anomalies of one kind, those of one workload together."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+POD = "Pod"
+"""The kind of the owner of a pod without a controller, as the API has it for evictions."""
+
+
+class AnomalyGroup(NamedTuple):
+    """Anomalies of pods with one owner; ``kind`` and ``name`` are "" for a pod without one, which
+    is a group of its own."""
+
+    namespace: str
+    kind: str
+    name: str
+    cases: list[Mapping[str, Any]]
+
+    @property
+    def pods(self) -> int:
+        """How many pods they are about."""
+        return len({each["uid"] for each in self.cases})
+
+
+def anomaly_groups(cases: Sequence[Mapping[str, Any]]) -> list[AnomalyGroup]:
+    """The anomalies by owner, in the order of the first one of each."""
+    groups: dict[tuple[str, str, str, str], AnomalyGroup] = {}
+    for each in cases:
+        kind, name = each["facts"].get("owner_kind"), each["facts"].get("owner_name")
+        if not (kind and name) or kind == POD:
+            kind = name = ""
+        key = (each["namespace"], kind, name, "" if name else each["uid"])
+        groups.setdefault(key, AnomalyGroup(each["namespace"], kind, name, [])).cases.append(each)
+    return list(groups.values())
