@@ -22,6 +22,8 @@ from eventsched.cli.output.tables import table
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (1_000, 5_000, 15_000)
+RATE = 1_000
+"""Pods a virtual second, of the loads whose pods do not all arrive at once."""
 
 
 def main() -> int:
@@ -81,6 +83,7 @@ def _loads(pods: int) -> Iterator[Load]:
     for shape in ("plain", "mixed"):
         for size in SIZES:
             yield runs.generated_load(shape, size, pods)
+        yield runs.generated_load(shape, SIZES[0], pods, rate=RATE)
     folder = os.environ.get("EVENTSCHED_TRACES")
     if folder:
         yield runs.openb_load(Path(folder))

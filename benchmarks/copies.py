@@ -73,9 +73,9 @@ def multiply(url: str, stream: str, times: int) -> int:
 
 
 def _row(connection: "psycopg.Connection[Any]", query: str, value: object) -> tuple[Any, ...]:
-    row = connection.execute(query, (value,)).fetchone()  # type: ignore[call-overload]
+    row: tuple[Any, ...] | None = connection.execute(query.encode(), (value,)).fetchone()
     assert row is not None
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def _begin(connection: "psycopg.Connection[Any]", number: int) -> int:

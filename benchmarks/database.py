@@ -134,7 +134,7 @@ def _restarted(load: Load, log: PostgresEventLog) -> dict[str, Any]:
         return simulation, time.perf_counter() - started
 
     simulation, folded = begin(use_snapshot=False)
-    log.store_snapshot(simulation.snapshot(log.head_hash))
+    log.store_snapshot(simulation.snapshot()._replace(hash=log.head_hash))
     again, loaded = begin(use_snapshot=True)
     assert again.engine.state.digest() == simulation.engine.state.digest()
     return {"restart": round(folded, 3), "restart_with_snapshot": round(loaded, 3)}

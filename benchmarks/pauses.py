@@ -175,7 +175,7 @@ def stores(snapshot: StoredSnapshot) -> None:
         with EmbeddedPostgres(Path(folder) / "data").open() as server:
             migrations.upgrade(server.superuser_url)
             session = Session(server.superuser_url)
-            term, _, _ = session.acquire("pauses", "benchmark")
+            term, *_ = session.acquire("pauses", "benchmark")
             for name, made in (("plain", snapshot), ("compressed", compressed)) * ROUNDS:
                 began = time.perf_counter()
                 session.store_snapshot(term, made)

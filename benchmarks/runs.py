@@ -54,10 +54,13 @@ class Result:
         return self.placed / self.seconds
 
 
-def generated_load(shape: str, nodes: int, pods: int) -> Load:
-    """The generator's load of that shape, seed 1."""
-    load = generated.parse(f"nodes={nodes},pods={pods},shape={shape},seed=1")
-    return Load(f"{shape} {nodes:,} nodes", load.nodes(), list(load.pods()))
+def generated_load(shape: str, nodes: int, pods: int, rate: int = 0) -> Load:
+    """The generator's load of that shape, seed 1. ``rate`` is in pods a (virtual) second; with 0
+    all pods arrive at once, and all binds are reported at once."""
+    arrivals = f",rate={rate}" if rate else ""
+    load = generated.parse(f"nodes={nodes},pods={pods},shape={shape},seed=1{arrivals}")
+    name = f"{shape} {nodes:,} nodes" + (f" {rate:,} pods/s" if rate else "")
+    return Load(name, load.nodes(), list(load.pods()))
 
 
 def openb_load(folder: Path) -> Load:

@@ -122,7 +122,7 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._templates: dict[Callable[[str], None], str] = {}
+        self._templates: dict[Callable[[str], object], str] = {}
 
     def url(self, database: str, role: str | None = None) -> str:
         """The URL of a database, for a role without a password where one is named."""
@@ -133,7 +133,7 @@ class Server:
         return parts._replace(netloc=where, path=f"/{database}").geturl()
 
     @contextmanager
-    def fresh(self, prepare: Callable[[str], None]) -> Iterator[str]:
+    def fresh(self, prepare: Callable[[str], object]) -> Iterator[str]:
         """The URL of a new database that ``prepare`` has been run on: a copy of one where it was,
         once a worker and server. It is dropped afterwards, even if clients are still connected."""
         name = self._name()
@@ -149,7 +149,7 @@ class Server:
             self._drop(name)
         self._templates.clear()
 
-    def _template(self, prepare: Callable[[str], None]) -> str:
+    def _template(self, prepare: Callable[[str], object]) -> str:
         if prepare not in self._templates:
             name = self._name()
             # Roles belong to the server: two workers must not make them at the same time.

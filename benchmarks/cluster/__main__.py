@@ -231,7 +231,7 @@ def _ratios(rows: Iterable[tuple[Workload, Outcome]]) -> str:
 
 
 def _median(outcomes: Iterable[Outcome], name: str) -> float:
-    return statistics.median(getattr(each, name) for each in outcomes)
+    return float(statistics.median(getattr(each, name) for each in outcomes))
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ async def _patch(client: Client, what: str, path: str, over: threading.Event) ->
     while not over.is_set():
         if what == "status":
             condition = {"type": "example.com/Patched", "status": "True", "message": str(count)}
-            body, where = {"status": {"conditions": [condition]}}, f"{path}/status"
+            body: dict[str, object] = {"status": {"conditions": [condition]}}
+            where = f"{path}/status"
         else:
             body, where = {"metadata": {"labels": {"patched": str(count)}}}, path
         try:

@@ -42,16 +42,19 @@ def pack(detail: Detail) -> bytes:
     wide = 0 if is_whole else 2 if size <= 65_536 else 4
     version = PARTIAL if detail.is_partial else FORMAT
     parts = [_HEAD.pack(version, wide, size, len(columns), scores)]
+    packed_rows: NDArray[np.int32] | None = None  # several columns often share their rows
     for column in columns:
         if column is None:
             parts.append(b"\0")
         elif isinstance(column, DeltaPart):
-            flag, rows = _packed_rows(column.rows, wide, size)
+            if column.rows is not packed_rows:
+                packed_rows = column.rows
+                flag, rows = _packed_rows(packed_rows, wide, size)
             kind, values = _packed(column.values)
-            parts += (bytes([kind | flag]), _COUNT.pack(len(column.rows)), rows, values)
+            parts += (bytes((kind | flag,)), _COUNT.pack(len(packed_rows)), rows, values)
         else:
             kind, values = _packed(column)
-            parts += (bytes([kind]), values)
+            parts += (bytes((kind,)), values)
     return b"".join(parts)
 
 
@@ -105,13 +108,13 @@ def _as_codes(column: Vector | DeltaPart | None) -> Codes | DeltaPart | None:
 
 def _packed(column: Vector) -> tuple[int, bytes]:
     """The kind byte and the bytes of the values."""
-    narrow = _NARROW if column.dtype == np.uint8 else 0
+    narrow = _NARROW if column.itemsize == 1 else 0
     if not len(column):
         return 1 | narrow, b""
     if len(column) == 1:
-        least = most = int(column[0])
-    else:
-        least, most = int(column.min()), int(column.max())
+        least = most = column.item()
+    else:  # as column.min() and .max(), which take twice as long for some rows
+        least, most = int(np.minimum.reduce(column)), int(np.maximum.reduce(column))
     reach = max(most, -least - 1)
     width = next((width for width, limit in _LIMITS if reach < limit), 8)
     if least == most:
@@ -121,6 +124,8 @@ def _packed(column: Vector) -> tuple[int, bytes]:
 
 def _packed_rows(rows: NDArray[np.int32], wide: int, size: int) -> tuple[int, bytes]:
     """A flag for the kind byte, and the rows: as a list, or as a bitmap if that is smaller."""
+    if len(rows) == 1 and wide <= (size + 7) // 8:
+        return 0, rows.item().to_bytes(wide, "little")
     if wide * len(rows) <= (size + 7) // 8:
         return 0, rows.astype("<u2" if wide == 2 else "<u4").tobytes()
     is_listed = np.zeros(size, dtype=bool)
