@@ -180,6 +180,14 @@ def test_commands_for_the_api_server(
         "IMAGE": "eventsched:0.2.0",
         "OLD_IMAGE": "eventsched:0.1.0",
     }
+
+    def before(command: str) -> bool:
+        if command.endswith("--replicas=0") and name == "upgrade-and-roll-back.md":
+            # The second way back is for those who did not take the first.
+            image = ("set", "image", "deploy/eventsched", f"*={exported['IMAGE']}")
+            plane.kubectl("-n", "eventsched", *image)
+        return command.startswith("kubectl") and not waits_for_pods(command)
+
     with deployed(plane, "external-postgres"):
         plane.kubectl("apply", "-f", "-", given=json.dumps(example_secret()))
         page = Page(
@@ -187,10 +195,10 @@ def test_commands_for_the_api_server(
             tmp_path,
             {**exported, "KUBECONFIG": str(plane.kubeconfig)},
             path=(kubectl,),
-            before=lambda command: command.startswith("kubectl") and not waits_for_pods(command),
+            before=before,
         )
         assert page.run() == {
-            "upgrade-and-roll-back.md": 2, "upgrade-from-0.1.md": 6, "rotate-credentials.md": 2
+            "upgrade-and-roll-back.md": 5, "upgrade-from-0.1.md": 6, "rotate-credentials.md": 2
         }[name]  # fmt: skip
         secret = plane.admin.get("Secret", "eventsched-database", "eventsched")
         template = plane.admin.get("apps/v1/Deployment", "eventsched", "eventsched")["spec"]
@@ -200,7 +208,7 @@ def test_commands_for_the_api_server(
             pod_spec = template["template"]["spec"]
             containers = (*pod_spec["containers"], *pod_spec["initContainers"])
             assert {each["image"] for each in containers} == {"eventsched:0.1.0"}
-            assert template["replicas"] == (1 if name == "upgrade-and-roll-back.md" else 2)
+            assert template["replicas"] == 2
 
 
 @pytest.fixture

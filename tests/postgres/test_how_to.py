@@ -32,7 +32,7 @@ from tests.builders import make_pod
 from tests.databases import ROOT, complete_programs, embedded_programs
 from tests.live.stage import pods
 from tests.live.stage import until as until_async
-from tests.next_version import NextVersion
+from tests.next_version import PRE, NextVersion
 from tests.pages import Page
 from tests.postgres.passwords import guarded, secured
 from tests.postgres.replicas import Scene, play
@@ -171,21 +171,33 @@ def test_back_up_and_restore(place: Path, shared: Path, all_programs: Path, tmp_
             )
 
 
-def test_upgrade_and_roll_back(place: Path, newest: Path, tmp_path: Path) -> None:
-    """To the version after this one, without the commands for the cluster."""
+def test_upgrade_and_roll_back(
+    place: Path, newest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To the version after this one, without the commands for the cluster, and back by the dump:
+    this version reads and writes the log again, and the next one explains what was lost."""
     later = NextVersion(tmp_path / "next")
     with own_database(place, newest) as database:
+        url = database.url("migrator")
 
         def before(command: str) -> bool:
-            if command.startswith("eventsched verify"):
-                later.describe_schema(database.url("postgres"))
+            if "db upgrade --post" in command:
+                assert main(["verify", "--database", url]) == 0
+            if command.startswith("eventsched verify") and not (tmp_path / "back").exists():
+                later.describe_schema(url)
+            if command.endswith("--replicas=0"):
+                (tmp_path / "back").touch()
+                assert main(["log", "streams", "--database", url]) == 3
+                lost = ("simulate", "--generate", "nodes=3,pods=5", "--stream", "lost")
+                assert later.run(*lost, "--database", database.url("postgres")).returncode == 0
             return not command.startswith("kubectl")
 
         page = Page(
             "how-to/upgrade-and-roll-back.md",
             tmp_path,
             {
-                "DATABASE_URL": database.url("postgres"),
+                "DATABASE_URL": url,
+                "MAINTENANCE_URL": database.url("migrator", "postgres"),
                 **dict.fromkeys(("IMAGE", "OLD_IMAGE"), "x"),
             },
             programs={
@@ -194,7 +206,17 @@ def test_upgrade_and_roll_back(place: Path, newest: Path, tmp_path: Path) -> Non
             path=(newest,),
             before=before,
         )
-        assert page.run() == 3
+        assert page.run() == 7
+        assert migrations.require(url) == PRE
+        assert main(["replay", "--verify", "--database", url]) == 0
+        database.add_pod("after")
+        for command in (["verify"], ["db", "upgrade", "--pre"]):
+            assert main([*command, "--database", url]) == 0, command
+        capsys.readouterr()
+        assert main(["log", "streams", "-o", "json", "--database", url]) == 0
+        assert "lost" not in capsys.readouterr().out
+        newer = database.url("migrator", "eventsched_newer")
+        assert "lost" in later.run("log", "streams", "--database", newer).stdout
 
 
 def test_upgrade_from_0_1(place: Path, newest: Path, tmp_path: Path) -> None:
