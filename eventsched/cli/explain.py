@@ -2,24 +2,22 @@
 
 import argparse
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
+from eventsched.cli.archive_options import add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.output.time_format import with_distance
-from eventsched.cli.output.why_not_output import why_not_json, why_not_text
 from eventsched.cli.output.workload_output import workload_json, workload_text
-from eventsched.cli.recomputed_vectors import VectorRecomputation
-from eventsched.cli.why_not import why_not
 from eventsched.domain.errors import InputError
+from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import database
-from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
@@ -89,46 +87,35 @@ def run(options: argparse.Namespace) -> int:
     target = parse_target(options.pod, options.namespace)
     if options.file is not None:
         log = FileLog(options.file)
-        scanned = ScannedEvidence(log, log.stream)
         return _explain_elsewhere(
-            options, target, scanned, VectorRecomputation(log, None, options.plugin)
+            options, target, ScannedEvidence(log, log.stream), OpenLog(log, None)
         )
     if options.from_archive is not None:
         with archived_log(options) as (archived, reader):
-            again = VectorRecomputation(archived, reader, options.plugin)
-            return _explain_elsewhere(options, target, SearchedEvidence(archived), again)
-    with database.reader_address(*database_of(options)) as address:
-        stream = reading.choose_stream(address, options.stream)
-        with closing(Reader(address, stream, keeps_connection=True)) as reader:
-            return _explain_stored(options, target, reader)
+            opened = OpenLog(archived, reader)
+            return _explain_elsewhere(options, target, SearchedEvidence(archived), opened)
+    with (
+        database.reader_address(*database_of(options)) as address,
+        closing(Reader(address, options.stream, keeps_connection=True)) as reader,
+    ):
+        return _explain_stored(options, target, reader)
 
 
 def _explain_elsewhere(
-    options: argparse.Namespace,
-    target: ExplainTarget,
-    evidence: Evidence,
-    recomputation: VectorRecomputation,
+    options: argparse.Namespace, target: ExplainTarget, evidence: Evidence, opened: OpenLog
 ) -> int:
     """Explains from a log that is not in a database alone."""
     if _is_workload(target, evidence):
-        return _explain_workload(options, target, recomputation.log, recomputation.reader)
+        return _explain_workload(options, target, opened)
     try:
-        return _explain(options, target, evidence, recomputation)
+        return _explain(options, target, evidence, opened)
     except NoPodError as problem:
-        log, reader = recomputation.log, recomputation.reader
-        return _explain_bare_group(options, target, log, reader, problem)
+        return _explain_bare_group(options, target, opened, problem)
 
 
 def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
-    stored = StoredEvidence(reader)
     try:
-        if _is_workload(target, stored):
-            return _explain_workload(options, target, reader, reader)
-        again = VectorRecomputation(reader, reader, options.plugin)
-        try:
-            return _explain(options, target, stored, again)
-        except NoPodError as problem:
-            return _explain_bare_group(options, target, reader, reader, problem)
+        return _explain_elsewhere(options, target, StoredEvidence(reader), OpenLog(reader, reader))
     except NoPodError as problem:
         raise InputError(
             problem.where, f"{problem.problem}; {_freshness(reader)}", problem.remedy
@@ -164,28 +151,25 @@ def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
 
 
 def _explain_bare_group(
-    options: argparse.Namespace, target: ExplainTarget, log: StreamLog, reader: Reader | None,
-    no_pod: NoPodError,
-) -> int:  # fmt: skip
+    options: argparse.Namespace, target: ExplainTarget, opened: OpenLog, no_pod: NoPodError
+) -> int:
     """Explains the pod group that is named like no pod; raises ``no_pod`` without such a group."""
     group = target._replace(kind=POD_GROUP)
     try:
-        group_members(OpenLog(log, reader).state(None).state, group, log.stream)
+        group_members(opened.state(None).state, group, opened.log.stream)
     except NoPodError:
         raise no_pod from None
-    return _explain_workload(options, group, log, reader)
+    return _explain_workload(options, group, opened)
 
 
-def _explain_workload(
-    options: argparse.Namespace, target: ExplainTarget, log: StreamLog, reader: Reader | None
-) -> int:
+def _explain_workload(options: argparse.Namespace, target: ExplainTarget, opened: OpenLog) -> int:
     for option in ("attempt", "node", "why-not", "recompute"):
         if getattr(options, option.replace("-", "_")) not in (None, False):
             problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
-    members = None
+    log, members = opened.log, None
     if target.kind == POD_GROUP:
-        members = group_members(OpenLog(log, reader).state(None).state, target, log.stream)
+        members = group_members(opened.state(None).state, target, log.stream)
     if isinstance(log, Reader):
         workload = stored_workload(log, target, members)
     else:
@@ -199,18 +183,15 @@ def _explain_workload(
 
 
 def _explain(
-    options: argparse.Namespace,
-    target: ExplainTarget,
-    evidence: Evidence,
-    recomputation: VectorRecomputation,
+    options: argparse.Namespace, target: ExplainTarget, evidence: Evidence, opened: OpenLog
 ) -> int:
     name = target.full_name if target.kind == POD else target.word
-    recompute = recomputation.detail if options.recompute else None
+    recompute = _recomputation(options, opened) if options.recompute else None
     explained = explain(evidence, name, options.attempt, options.node, recompute)
     if options.why_not is not None:
-        return _explain_why_not(options, explained, recomputation)
+        return _explain_why_not(options, explained, opened)
     if needs_closed_nodes(explained):
-        log, reader = recomputation.log, recomputation.reader
+        log, reader = opened
         explained = with_closed_nodes(explained, nodes_at(log, reader, log.head.next))
     if is_document(options.output):
         print_document(story_json(explained), options.output)
@@ -220,15 +201,25 @@ def _explain(
     return 0
 
 
-def _explain_why_not(
-    options: argparse.Namespace, explained: Explanation, recomputation: VectorRecomputation
-) -> int:
-    log, reader, plugins = recomputation.log, recomputation.reader, recomputation.plugins
+# Deciding again needs the whole scheduler. Importing it takes longer than most explanations.
+
+
+def _recomputation(options: argparse.Namespace, opened: OpenLog) -> Callable[[int], Detail]:
+    from eventsched.cli.recomputed_vectors import VectorRecomputation
+
+    return VectorRecomputation(opened.log, opened.reader, options.plugin).detail
+
+
+def _explain_why_not(options: argparse.Namespace, explained: Explanation, opened: OpenLog) -> int:
+    from eventsched.cli.output.why_not_output import why_not_json, why_not_text
+    from eventsched.cli.why_not import why_not
+
+    log, reader = opened
 
     def state_before(position: int) -> AbstractContextManager[FoldedState]:
         return nullcontext(state_at(log, reader, position, log.head.next))
 
-    found = why_not(explained, options.why_not, log, state_before, plugins)
+    found = why_not(explained, options.why_not, log, state_before, options.plugin)
     if is_document(options.output):
         print_document(why_not_json(found, explained.stream), options.output)
     else:

@@ -127,7 +127,7 @@ def _with_log(
             with archived_log(options) as (log, _):
                 return action(options, log, SearchedEvidence(log))
         with database.reader_address(*database_of(options)) as address:
-            reader = Reader(address, reading.choose_stream(address, options.stream))
+            reader = Reader(address, options.stream)
             return action(options, reader, StoredEvidence(reader))
 
     return run

@@ -12,7 +12,6 @@ from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
-from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.seeking import PositionedLog, position_at
 from eventsched.history.export_reader import FileLog
@@ -126,7 +125,8 @@ def opened_log(options: argparse.Namespace) -> Iterator[OpenLog]:
         with archived_log(options) as (archived, reader):
             yield OpenLog(archived, reader)
         return
-    with database.reader_address(*database_of(options)) as address:
-        stream = reading.choose_stream(address, options.stream)
-        with closing(Reader(address, stream, keeps_connection=True)) as reader:
-            yield OpenLog(reader, reader)
+    with (
+        database.reader_address(*database_of(options)) as address,
+        closing(Reader(address, options.stream, keeps_connection=True)) as reader,
+    ):
+        yield OpenLog(reader, reader)

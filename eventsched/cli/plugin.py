@@ -98,11 +98,10 @@ def _run_check(options: argparse.Namespace, request: CheckRequest) -> list[Plugi
     if not has_database:
         return check(request, None)
     from eventsched.eventlog import database
-    from eventsched.eventlog.postgres import reader
     from eventsched.eventlog.postgres.reader import Reader
 
     with database.reader_address(*database_of(options)) as address:
-        log: StoredLog = Reader(address, reader.choose_stream(address, options.stream))
+        log: StoredLog = Reader(address, options.stream)
         return check(request, log)
 
 

@@ -19,7 +19,6 @@ from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.eventlog import database
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog
-from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
 from eventsched.history.replay import stream_replay
@@ -75,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         with archived_log(options) as (log, reader):
             return _replay(options, log, reader)
     with database.reader_address(*database_of(options)) as address:
-        reader = Reader(address, reading.choose_stream(address, options.stream))
+        reader = Reader(address, options.stream)
         return _replay(options, reader, reader)
 
 

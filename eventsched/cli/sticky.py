@@ -12,7 +12,7 @@ from eventsched.cli.output.time_format import iso, moment, rough
 from eventsched.domain.objects import canonical
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
-from eventsched.eventlog.postgres import reader, request_table
+from eventsched.eventlog.postgres import request_table
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.plugin_memory import MemoryEntry, read_memory
 
@@ -63,7 +63,7 @@ def _seconds(text: str) -> float:
 
 def _list(options: argparse.Namespace) -> int:
     with database.reader_address(*database_of(options)) as address:
-        log = Reader(address, reader.choose_stream(address, options.stream))
+        log = Reader(address, options.stream)
         memory = read_memory(log, options.plugin)
     if is_document(options.output):
         print_document([_as_json(key, entry) for key, entry in memory.items()], options.output)
@@ -91,7 +91,7 @@ def _table(memory: Mapping[str, MemoryEntry], plugin: str, *, wide: bool) -> str
 def _forget(options: argparse.Namespace) -> int:
     plugin, key = options.plugin, options.key
     with database.requester_address(*database_of(options)) as address:
-        log = Reader(address, reader.choose_stream(address, options.stream))
+        log = Reader(address, options.stream)
         if key not in read_memory(log, plugin):
             print(f"{plugin} remembers nothing under {key}; see `eventsched sticky list`")
             return 1

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import text
-from sqlalchemy.exc import OperationalError
+import psycopg
 
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.addresses import libpq_url, rendered, sqlalchemy_url
@@ -124,7 +123,7 @@ _LOGINS = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'eventsched%' AND rol
 _TIMEOUTS = """
 SELECT DISTINCT ON (split_part(c, '=', 1)) c
 FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) AS c
-WHERE s.setrole = CAST(:role AS regrole)
+WHERE s.setrole = CAST(%(role)s AS regrole)
   AND s.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
   AND c ~ '^[a-z_]+_timeout=[0-9a-z]+$'
 ORDER BY split_part(c, '=', 1), s.setdatabase DESC
@@ -140,11 +139,11 @@ read-only."""
 
 _SWITCHABLE = """
 SELECT r.rolname FROM pg_roles r, pg_namespace n
-WHERE r.rolname = ANY(CAST(:roles AS text[])) AND n.nspname = 'eventsched_log'
+WHERE r.rolname = ANY(%(roles)s) AND n.nspname = 'eventsched_log'
   AND pg_has_role(r.oid, CASE WHEN current_setting('server_version_num')::integer < 160000
                               THEN 'MEMBER' ELSE 'SET' END)
   AND has_schema_privilege(r.oid, n.oid, 'USAGE')
-ORDER BY array_position(CAST(:roles AS text[]), CAST(r.rolname AS text)) LIMIT 1
+ORDER BY array_position(%(roles)s, CAST(r.rolname AS text)) LIMIT 1
 """
 """The first of some roles that this user may switch to. Roles belong to the server; this database
 may have been made without them. From Postgres 16 on, the user who made a role is its member and may
@@ -158,14 +157,15 @@ def _as_reader(database: str, roles: Sequence[str], *, read_only: bool) -> str:
     url = sqlalchemy_url(database).set(drivername="postgresql")
     options = ["-c default_transaction_read_only=on"] if read_only else []
     timeouts: list[str] = []
+    role = ""
     try:
-        with reader.database_engine(address).connect() as connection:
-            role = connection.scalar(text(_SWITCHABLE), {"roles": list(roles)})
-            if role is not None:
-                timeouts = list(connection.scalars(text(_TIMEOUTS), {"role": role}))
-    except OperationalError as problem:
-        raise migrations.connection_error(database, problem) from problem
-    if role is not None:
+        # Two queries: an engine of SQLAlchemy asks the server more than that when it connects.
+        with psycopg.connect(address, autocommit=True) as connection:
+            for (role,) in connection.execute(_SWITCHABLE, {"roles": list(roles)}):
+                timeouts = [each for (each,) in connection.execute(_TIMEOUTS, {"role": role})]
+    except psycopg.OperationalError as problem:
+        raise migrations.unreachable(database, str(problem).strip().splitlines()[0]) from problem
+    if role:
         options.append(f"-c role={role}")
     own_options = url.query.get("options", "")
     # The address's own options come after the timeouts, so that they override them.

@@ -85,11 +85,12 @@ SELECT (SELECT sum(pg_total_relation_size(oid)) FROM relation WHERE relkind = 'r
 
 
 def database_engine(address: str, *, keeps_connection: bool = False) -> Engine:
-    """An engine that opens a connection for each use, or keeps one open for the next use."""
+    """An engine that opens a connection for each use, or keeps one open for the next use. It does
+    not ask the server for the type hstore, which the log does not use."""
     url = sqlalchemy_url(address)
     if keeps_connection:
-        return create_engine(url, poolclass=QueuePool, pool_size=1)
-    return create_engine(url, poolclass=NullPool)
+        return create_engine(url, poolclass=QueuePool, pool_size=1, use_native_hstore=False)
+    return create_engine(url, poolclass=NullPool, use_native_hstore=False)
 
 
 class Reader:
@@ -98,35 +99,37 @@ class Reader:
     def __init__(
         self,
         address: str,
-        stream: str,
+        stream: str | None,
         *,
         keeps_connection: bool = False,
         engine: Engine | None = None,
     ) -> None:
-        """``keeps_connection`` is for many short reads: opening a connection takes longer than most
-        of them. A long-lived reader does not keep one, because the server may restart; or it is
-        given an ``engine`` whose pool checks connections, and does not close that.
+        """Without ``stream`` the database has to have a single one. ``keeps_connection`` is for
+        many short reads: opening a connection takes longer than most of them. A long-lived reader
+        does not keep one, because the server may restart; or it is given an ``engine`` whose pool
+        checks connections, and does not close that.
 
         Raises UnavailableError if the database is unreachable or its schema is not this version's,
         and InputError if there is no such stream."""
-        self.address, self.stream = address, stream
+        self.address = address
         self._owns_engine = engine is None
         self._engine = engine or database_engine(address, keeps_connection=keeps_connection)
         try:
-            self.number = self._stream_number()
+            self.stream, self.number = self._found(stream)
         except BaseException:
             self.close()
             raise
 
-    def _stream_number(self) -> int:
+    def _found(self, stream: str | None) -> tuple[str, int]:
+        """The name and the number of a stream, or of the only one."""
         with self.connection() as connection:
             migrations.check(connection, self.address)
             numbers = {name: number for number, name in connection.execute(text(_STREAMS))}
-        if self.stream not in numbers:
+        name = _only(self.address, list(numbers)) if stream is None else stream
+        if name not in numbers:
             known = ", ".join(sorted(numbers)) or "none"
-            problem = f"there is no stream {self.stream}"
-            raise InputError("--stream", problem, f"there are: {known}")
-        return int(numbers[self.stream])
+            raise InputError("--stream", f"there is no stream {name}", f"there are: {known}")
+        return name, int(numbers[name])
 
     def close(self) -> None:
         """Closes the connection that it keeps, if any."""
@@ -267,9 +270,11 @@ def streams(address: str) -> list[str]:
 
 def choose_stream(address: str, stream: str | None) -> str:
     """The named stream, or the only one of the database. Raises InputError."""
-    if stream is not None:
-        return stream
-    names = streams(address)
+    return _only(address, streams(address)) if stream is None else stream
+
+
+def _only(address: str, names: list[str]) -> str:
+    """The only name. Raises InputError."""
     if len(names) == 1:
         return names[0]
     if not names:

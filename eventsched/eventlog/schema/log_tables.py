@@ -25,7 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-SCHEMA = "eventsched_log"
+from eventsched.eventlog.schema import migration_files
+
+SCHEMA = migration_files.SCHEMA
 
 metadata = MetaData(schema=SCHEMA)
 

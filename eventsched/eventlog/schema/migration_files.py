@@ -4,6 +4,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+SCHEMA = "eventsched_log"
+"""The schema of the log's tables."""
 STOP, PRE, POST = "", "pre", "post"
 """What a migration means for processes of earlier versions. PRE only adds: they go on. POST removes
 what they need, and a process of its own version runs before it as well as after it. With STOP they

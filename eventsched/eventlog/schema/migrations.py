@@ -19,8 +19,7 @@ from eventsched.eventlog import login_errors
 from eventsched.eventlog.addresses import NOTICES, shown, sqlalchemy_url
 from eventsched.eventlog.log_errors import DatabaseRefusedError, LoginRefusedError
 from eventsched.eventlog.schema import migration_files
-from eventsched.eventlog.schema.log_tables import SCHEMA
-from eventsched.eventlog.schema.migration_files import PRE
+from eventsched.eventlog.schema.migration_files import PRE, SCHEMA
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -9,7 +9,7 @@ from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.changes import quantity, shown_taint
-from eventsched.scheduling.preemption.evaluator import NEVER, NO_VICTIMS
+from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 
 _INSUFFICIENT = "Insufficient "
 _GROUPS_NAMED = 2

@@ -27,17 +27,18 @@ from eventsched.scheduling.framework import PostFilterResult, Status
 from eventsched.scheduling.framework.extender import ExtenderError
 from eventsched.scheduling.preemption.candidates import CandidateTable, Window, candidate_table_of
 from eventsched.scheduling.preemption.extender_candidates import NONE_LEFT, ask_extenders
+from eventsched.scheduling.preemption.preemption_messages import (
+    NEVER,
+    NO_VICTIMS,
+    NOT_HELPFUL,
+    QUOTA,
+)
 from eventsched.scheduling.preemption.victim_rules import BY_PRIORITY, VictimRule
 from eventsched.scheduling.preemption.victims import (
     FITS_WITHOUT_EVICTION,
     NOTHING_REMOVABLE,
     OVER_QUOTA,
 )
-
-NEVER = "not eligible due to preemptionPolicy=Never."
-NOT_HELPFUL = "Preemption is not helpful for scheduling"
-NO_VICTIMS = "No preemption victims found for incoming pod"
-QUOTA = "global quota max exceeded"
 
 
 class Preemption(NamedTuple):

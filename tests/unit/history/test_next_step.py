@@ -14,7 +14,7 @@ from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
 from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.plugins import IN_TREE
-from eventsched.scheduling.preemption.evaluator import NEVER, NO_VICTIMS
+from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 from tests.builders import make_pod
 from tests.unit.history.test_headline import BEGIN, REFUSED, told, tried
 

@@ -7,9 +7,12 @@ from eventsched.domain.records import SamplesTaken, Stimulus
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import explain
+from eventsched.history.explain.sample_ages import MEASURING
+from eventsched.plugins import IN_TREE
 from eventsched.plugins.gallery.fixed_node import FixedNode
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic
 from eventsched.runtime.effects.batches import BatchBuilder
+from eventsched.scheduling.framework import DependsOn
 from eventsched.testing import typed
 from tests.builders import SECOND, added, engine_of, make_node, make_pod
 
@@ -89,3 +92,13 @@ def test_who_scores_by_other_things_has_none() -> None:
     found = explain(evidence(fixed, (9, taken(8, "a"))), "p1").explained
     assert found is not None
     assert found.samples == ()
+
+
+def test_the_plugins_that_read_samples_are_known() -> None:
+    none = DependsOn(0)
+    reading = {
+        name
+        for name, plugin in IN_TREE.items()
+        if DependsOn.SAMPLES in getattr(plugin, "depends_on", none)
+    }
+    assert reading == MEASURING
