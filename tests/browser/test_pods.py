@@ -49,6 +49,18 @@ SCROLLED = """async () => {
   return most;
 }"""
 """Scrolls down to the last row; the most rows that were in the page at once."""
+MIDDLE = """() => {
+  const place = document.getElementById("window");
+  place.scrollTop = (place.scrollHeight - place.clientHeight) / 2;
+}"""
+"""Scrolls to the middle of all rows, which the page is not tall enough for."""
+FITS = "(place) => place.scrollWidth <= place.clientWidth"
+TOP_ROW = """(place) => {
+  const head = place.querySelector("thead").getBoundingClientRect().bottom;
+  const rows = [...place.querySelectorAll("tr[aria-rowindex]")];
+  return rows.find((row) => row.getBoundingClientRect().bottom > head + 1).cells[0].textContent;
+}"""
+"""The name in the first row in sight."""
 
 
 def _names(page: Page) -> list[str]:
@@ -135,6 +147,49 @@ def test_the_story_is_beside_the_list(watched: Watched, url: str) -> None:
         expect(page.locator(ROWS).nth(3)).to_be_visible()
 
 
+def test_the_list_is_usable_beside_a_pod(watched: Watched, url: str) -> None:
+    """Plugin, reason and node stay; the list has fewer columns, and its place."""
+    with watched.page() as page:
+        page.goto(f"{url}{EVER}")
+        expect(page.locator(ROWS).first).to_be_visible()
+        place, heads = page.locator("#window"), page.locator("#pods thead th")
+        expect(heads.filter(visible=True)).to_have_count(8)
+        place.evaluate("(place) => { place.scrollTop = 29 * 20; }")
+        expect(page.locator("#list-state")).to_contain_text("in all")
+        name = place.evaluate(TOP_ROW)
+        page.locator(f"{ROWS} th a").get_by_text(name, exact=True).click()
+        expect(page.locator("#panel")).to_be_visible()
+        expect(heads.filter(visible=True)).to_have_text(
+            [re.compile(each) for each in ("Pod", "State", "Waits", "Plugin", "Reason", "Node")]
+        )
+        assert place.evaluate(FITS)
+        assert place.evaluate(TOP_ROW) == name
+        page.keyboard.press("Escape")
+        expect(heads.filter(visible=True)).to_have_count(8)
+        assert place.evaluate(TOP_ROW) == name
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_cards_on_a_narrow_screen(watched: Watched, url: str, *, script: bool) -> None:
+    """A card has what the row has, and is still a row for screen readers; nothing is cut off."""
+    with watched.page(size=NARROW, script=script) as page:
+        asked = f"stream={quote(HOSTILE)}&plugin=NodeResourcesFit"
+        [pod] = page.request.get(f"{url}/api/v1/pods?{asked}").json()["pods"]
+        page.goto(f"{url}/pods?{asked}")
+        name = f"{pod['namespace']}/{pod['name']}"
+        card = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=name)).first
+        expect(card).to_be_visible()
+        why = card.get_by_role("cell").get_by_text(pod["reason"], exact=True)
+        expect(why).to_be_visible()
+        assert why.evaluate("(cell) => getComputedStyle(cell, '::before').content") == (
+            f'"{pod["plugin"]}: "'
+        )
+        expect(card.get_by_role("cell").get_by_text(pod["state"], exact=True)).to_be_visible()
+        assert page.locator("#window").evaluate(FITS)
+        assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
+        expect(page.get_by_role("link", name="Waits")).to_be_visible()
+
+
 def test_a_million_rows_are_never_all_in_the_page(watched: Watched, url: str) -> None:
     """All of them are scrolled through. The answers are made in the page, 1,000 rows each, which is
     the most that the API gives; the rows in the page and in memory stay few."""
@@ -150,7 +205,7 @@ def test_a_million_rows_are_never_all_in_the_page(watched: Watched, url: str) ->
         assert _memory(page, "Nodes") < 20_000
         assert _memory(page, "JSHeapUsedSize") < 50 * 2**20  # 5 MiB, and 139 with all rows
         assert page.evaluate("window.asked.length") == ALL // EACH
-        page.evaluate("document.getElementById('window').scrollTop = 29 * 500_000")
+        page.evaluate(MIDDLE)
         expect(page.get_by_text("default/pod-500000", exact=True)).to_be_visible()
         page.evaluate("document.getElementById('window').scrollTop = 0")
         expect(page.get_by_text("default/pod-0", exact=True)).to_be_visible()

@@ -1,16 +1,19 @@
 // The page Pods: a table that has only the rows in sight and some pages of rows around them, and a part
 // of one pod's page beside it. All that is chosen is in the URL.
 
-import { element } from "./elements.js";
+import { breakable, element } from "./elements.js";
 import { fetchApi, fetchPage, go, notice, onAnswer } from "./shell.js";
 
-const ROW = 29; // px, as in pages.css
+const TALLEST = 15_000_000; // px: browsers cut off what is taller than 17 to 33 million
+const COLUMNS = 6; // of a narrow list: a cell over more of them would add columns
 const LIMIT = 200; // rows of a page
 const KEPT = 20; // pages in memory
 const AHEAD = 40; // rows beyond those in sight
 
 let list = null;
 let shown = "";
+let rowHeight = 1; // px, as pages.css has it for the width of the list
+let stretch = 1; // px of all rows that one px of the window stands for: more if there are very many
 
 /** The rows of a question, page by page: where each page begins is kept, its rows only of some. */
 class Rows {
@@ -84,38 +87,50 @@ function age(seconds) {
 
 function rowOf(pod, number) {
   if (!pod) {
-    const waiting = element("td", { class: "quiet", colspan: 8 }, "…");
-    return element("tr", { "aria-rowindex": number + 2 }, waiting);
+    const waiting = element("td", { role: "cell", class: "quiet", colspan: COLUMNS }, "…");
+    return element("tr", { role: "row", "aria-rowindex": number + 2 }, waiting);
   }
   const name = `${pod.namespace}/${pod.name}`;
   const url = new URL(location.href);
   url.searchParams.set("show", name);
+  const cell = (kind, ...content) =>
+    element("td", { role: "cell", class: kind }, element("span", { class: "cell", "data-plugin": pod.plugin || null }, ...content));
   const row = element(
     "tr",
-    { "aria-rowindex": number + 2, "aria-current": name === shown ? "true" : null },
-    element("th", { scope: "row" }, element("a", { href: url, "data-show": name }, name)),
-    element("td", {}, pod.owner_name ?? ""),
-    element("td", {}, element("span", { class: `state ${pod.state}` }), pod.state),
-    element("td", {}, age(pod.wait_seconds)),
-    element("td", { class: "number" }, pod.attempts),
-    element("td", {}, pod.plugin ?? ""),
-    element("td", {}, pod.reason ?? ""),
-    element("td", {}, pod.node ?? ""),
+    { role: "row", "aria-rowindex": number + 2, "aria-current": name === shown ? "true" : null },
+    element("th", { role: "rowheader", scope: "row" }, element("a", { href: url, "data-show": name, class: "cell" }, name)),
+    cell("owner", pod.owner_name ?? ""),
+    cell(null, element("span", { class: `state ${pod.state}` }), pod.state),
+    cell("waits", age(pod.wait_seconds)),
+    cell("number attempts", pod.attempts),
+    cell("plugin", ...breakable(pod.plugin ?? "")),
+    cell("why", pod.reason ?? ""),
+    cell("node", pod.node ?? ""),
   );
-  for (const cell of row.cells) cell.title = cell.textContent;
+  for (const each of row.cells) {
+    each.title = each.textContent;
+    each.classList.toggle("nothing", !each.textContent);
+  }
   return row;
 }
 
-function spacer(rows) {
-  const cell = element("td", { colspan: 8 });
-  cell.style.height = `${rows * ROW}px`; // the policy of the page forbids attributes with styles
+function spacer(height) {
+  const cell = element("td", { colspan: COLUMNS });
+  cell.style.height = `${height}px`; // the policy of the page forbids attributes with styles
   return element("tr", { class: "spacer", "aria-hidden": "true" }, cell);
 }
 
 // Why there are no rows, with a link that removes the filters: as the server has put it.
 function emptyRow() {
   const words = document.importNode(document.getElementById("nothing").content, true);
-  return element("tr", { class: "empty" }, element("td", { colspan: 8 }, element("p", {}, words)));
+  return element("tr", { class: "empty" }, element("td", { colspan: COLUMNS }, element("p", {}, words)));
+}
+
+// Rows are higher in a narrow list, and a window has its greatest height.
+function measure(place) {
+  rowHeight = parseFloat(getComputedStyle(place).getPropertyValue("--row-height"));
+  const [tall, room] = [list.count * rowHeight, place.clientHeight];
+  stretch = tall > TALLEST ? (tall - room) / (TALLEST - room) : 1;
 }
 
 function draw() {
@@ -123,8 +138,11 @@ function draw() {
   if (!place || !list) return;
   const body = document.querySelector("#pods tbody");
   const focused = body.contains(document.activeElement) ? document.activeElement.dataset.show : undefined;
-  const first = Math.max(0, Math.floor(place.scrollTop / ROW) - AHEAD);
-  const last = Math.min(list.count, Math.ceil((place.scrollTop + place.clientHeight) / ROW) + AHEAD);
+  const top = (place.scrollTop * stretch) / rowHeight; // the row at the top
+  measure(place);
+  const at = top * rowHeight;
+  const first = Math.max(0, Math.floor(at / rowHeight) - AHEAD);
+  const last = Math.min(list.count, Math.ceil((at + place.clientHeight) / rowHeight) + AHEAD);
   const rows = [];
   const missing = new Set();
   for (let number = first; number < last; number += 1) {
@@ -133,8 +151,13 @@ function draw() {
     rows.push(rowOf(pod, number));
   }
   if (!list.isComplete && last >= list.count - AHEAD) missing.add(list.cursors.length - 1);
-  if (list.count || !list.isComplete) body.replaceChildren(spacer(first), ...rows, spacer(list.count - last));
-  else body.replaceChildren(emptyRow());
+  if (list.count || !list.isComplete) {
+    const before = Math.max(0, at / stretch - (at - first * rowHeight));
+    const tall = Math.min(list.count * rowHeight, TALLEST);
+    const after = Math.max(0, tall - before - rows.length * rowHeight);
+    body.replaceChildren(spacer(before), ...rows, spacer(after));
+  } else body.replaceChildren(emptyRow());
+  if (Math.abs(place.scrollTop - at / stretch) > 1) place.scrollTop = at / stretch; // the same row as before
   if (focused !== undefined) {
     [...body.querySelectorAll("a")].find((each) => each.dataset.show === focused)?.focus({ preventScroll: true });
   }
@@ -274,6 +297,7 @@ document.addEventListener("click", async (event) => {
   await go({ open: link.getAttribute("aria-expanded") === "true" ? null : key }, { replace: true });
   [...document.querySelectorAll("a[data-open]")].find((each) => each.dataset.open === key)?.focus();
 });
+addEventListener("resize", draw);
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && shown && document.getElementById("panel")) choose("");
 });
