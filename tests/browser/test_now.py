@@ -9,6 +9,21 @@ from tests.postgres.histories import ODD, TIGHT
 pytestmark = pytest.mark.process
 
 
+UNNAMED = """() => {
+  const map = document.getElementById("nodes");
+  const { data } = map.getContext("2d").getImageData(0, 0, map.width, map.height);
+  const drawn = new Set();
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at + 3] === 255) drawn.add(`rgb(${data[at]}, ${data[at + 1]}, ${data[at + 2]})`);
+  }
+  const known = [...document.querySelectorAll("#node-legend .fill")]
+    .map((each) => getComputedStyle(each).backgroundColor);
+  if (!drawn.size) throw new Error("nothing is drawn");
+  return [...drawn].filter((colour) => !known.includes(colour));
+}"""
+"""The colours of the map that the legend does not have."""
+
+
 def test_what_waits_and_why(watched: Watched, url: str) -> None:
     with watched.page() as page:
         page.goto(f"{url}/?stream={ODD}")
@@ -75,3 +90,31 @@ def test_nodes_by_keyboard(watched: Watched, url: str) -> None:
         expect(page.locator("#node-hint")).to_contain_text(f"{names[1]}: cpu ")
         page.get_by_role("button", name="memory").click()
         expect(page.get_by_role("button", name="memory")).to_have_attribute("aria-pressed", "true")
+        assert watched.accessibility(page) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "dark"), [(WIDE, True), (NARROW, False)], ids=["wide, dark", "narrow, light"]
+)
+def test_the_map_of_nodes_has_a_legend(
+    watched: Watched, url: str, size: tuple[int, int], *, dark: bool
+) -> None:
+    """It names what a cell and its colour are, in the colours of the map, also at a past
+    position; and the map has a name that says what it shows."""
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=300")
+        names = page.request.get(f"{url}/api/v1/now?stream={TIGHT}&at=300").json()["nodes"]["names"]
+        of_cpu = page.get_by_role("application", name=f"Map of {len(names)} nodes by requested cpu")
+        expect(of_cpu).to_be_visible()
+        legend = page.locator("#node-legend")
+        expect(legend).to_contain_text("A cell is a node as it was at 00:")
+        expect(legend).to_contain_text("how much of its cpu its pods request")
+        page.get_by_role("button", name="memory").click()
+        expect(legend).to_contain_text("how much of its memory its pods request")
+        expect(
+            page.get_by_role("application", name=f"Map of {len(names)} nodes by requested memory")
+        ).to_be_visible()
+        assert page.evaluate(UNNAMED) == []
+        assert watched.accessibility(page) == []
+        page.get_by_role("link", name="Live").click()
+        expect(legend).to_contain_text("A cell is a node. The colour")

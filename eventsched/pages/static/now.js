@@ -60,7 +60,7 @@ function say() {
   const { names, filled } = answer.nodes;
   const text =
     chosen < 0
-      ? `${names.length.toLocaleString("en")} nodes; point at one, or move with the arrow keys`
+      ? `${names.length.toLocaleString("en")} node${names.length === 1 ? "" : "s"}`
       : `${names[chosen]}: ${Object.keys(filled).map((name) => `${name} ${percent(filled[name][chosen])}`).join(", ")}`;
   if (hint.textContent !== text) hint.textContent = text;
 }
@@ -109,6 +109,14 @@ function listen(place) {
   });
 }
 
+// What the map shows, for its legend and for screen readers.
+function nameMap() {
+  const count = answer.nodes.names.length;
+  const nodes = `${count.toLocaleString("en")} node${count === 1 ? "" : "s"}`;
+  canvas().setAttribute("aria-label", `Map of ${nodes} by requested ${resource}`);
+  document.querySelector("#node-legend [data-resource]").textContent = resource;
+}
+
 function showResources() {
   const place = document.getElementById("resources");
   const names = Object.keys(answer.nodes.filled);
@@ -123,6 +131,7 @@ function showResources() {
       button.addEventListener("click", () => {
         resource = name;
         for (const each of place.children) each.setAttribute("aria-pressed", String(each === button));
+        nameMap();
         draw();
       });
       return button;
@@ -134,11 +143,13 @@ onAnswer((fresh) => {
   answer = fresh;
   const place = canvas();
   if (!place || !answer.nodes || !Object.keys(answer.nodes.filled).length) return;
-  if (place.hidden) {
-    place.hidden = false;
+  const map = document.getElementById("node-map");
+  if (map.hidden) {
+    map.hidden = false;
     listen(place);
   }
   showResources();
+  nameMap();
   draw();
   say();
 });
