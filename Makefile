@@ -111,10 +111,12 @@ test-cluster: controlplane ## tests against a real control plane, and of the cha
 	@$(MAKE) --no-print-directory helm || echo 'Helm is not to be had here: its tests are skipped'
 	$(BIN)/pytest -n $(CLUSTER_WORKERS) --dist loadfile $(PYTEST_OPTIONS) tests/cluster tests/deploy/test_helm.py
 
+# Building the images may take the first test some minutes: no stacks are printed meanwhile.
 test-kubelet: $(READY) ## the image, the overlays and the chart on two real kubelets; needs root, Go and some packages
 	@why=$$($(BIN)/python -m tests.kubelet.harness.requirements 2>&1) || \
 	{ echo "make test-kubelet is skipped: $$why"; exit 0; }; \
-	$(MAKE) --no-print-directory controlplane helm && $(BIN)/pytest $(PYTEST_OPTIONS) tests/kubelet
+	$(MAKE) --no-print-directory controlplane helm && \
+	$(BIN)/pytest -o faulthandler_timeout=3500 $(PYTEST_OPTIONS) tests/kubelet
 
 clean-kubelet: $(READY) ## remove what a killed run of test-kubelet has left behind
 	@$(BIN)/python -m tests.kubelet.harness.sweeper
