@@ -1,7 +1,7 @@
 """The pages: one row per screen, in the order of the navigation."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from eventsched.pages.page_question import PageQuestion, PageRequest
@@ -23,7 +23,8 @@ class Screen:
     ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
     makes the one of a form from its fields and the answer, ``filled`` the form that the page then
     shows, and ``address`` the query of the page with its outcome. ``below`` is the screen of the
-    navigation that it belongs to. One that ``has_past`` takes ``at``."""
+    navigation that it belongs to. One that ``has_past`` takes ``at``. ``fields`` are the titles of
+    its filters by name: with a wrong one the page keeps its form."""
 
     name: str
     title: str
@@ -36,6 +37,7 @@ class Screen:
     filled: Callable[[Mapping[str, str], Any], Mapping[str, str]] = lambda form, answer: form
     address: Callable[[PageRequest, Mapping[str, str]], Mapping[str, str]] = lambda asked, form: {}
     below: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:
@@ -49,7 +51,7 @@ SCREENS = (
     ),
     Screen(
         "pods", "Pods", "/pods", pods_question.question, further=pods_question.further,
-        has_past=True,
+        has_past=True, fields=pods_question.FIELDS,
     ),
     Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
@@ -65,11 +67,11 @@ SCREENS = (
     ),
     Screen(
         "evictions", "Evictions", "/findings/evictions", findings_question.evictions,
-        in_navigation=False, below="anomalies",
+        in_navigation=False, below="anomalies", fields=findings_question.EVICTION_FIELDS,
     ),
     Screen(
         "refusals", "Refusals", "/findings/refusals", findings_question.refusals,
-        in_navigation=False, below="anomalies",
+        in_navigation=False, below="anomalies", fields=findings_question.REFUSAL_FIELDS,
     ),
     Screen(
         "what_if", "What-if", "/what-if", what_if_question.question,

@@ -187,7 +187,10 @@ class _Pages:
         streams, further = shown.streams, shown.further
         known = streams.document["streams"] if streams.status == HTTPStatus.OK else []
         fine = answer.status == HTTPStatus.OK
-        template = self._templates.get_template(f"{screen.name}.html" if fine else "problem.html")
+        problem = None if fine else problem_of(answer.status, answer.document)
+        keeps_form = problem is not None and _is_about_filters(screen, problem)
+        name = screen.name if fine or keeps_form else "problem"
+        template = self._templates.get_template(f"{name}.html")
         html = template.render(
             **self._frame(request, screen, asked),
             question=shown.question,
@@ -200,7 +203,9 @@ class _Pages:
             problems=_Named(
                 {k: _in_words(v) for k, v in further.items() if v.status != HTTPStatus.OK}
             ),
-            problem=None if fine else problem_of(answer.status, answer.document),
+            problem=problem,
+            wrong=_wrong_field(problem),
+            keeps_form=keeps_form,
             streams=known,
             stream=_stream(known, asked.query.get("stream")),
             time=shown.time,
@@ -265,8 +270,8 @@ class _Pages:
         problem = problem_of(status, {"title": status.phrase, "detail": status.description})
         html = self._templates.get_template("problem.html").render(
             **self._frame(request, None, PageRequest({}, {})),
-            question=None, answer=None, data="null", problem=problem, streams=[], stream=None,
-            time=None,
+            question=None, answer=None, data="null", problem=problem, wrong="", streams=[],
+            stream=None, time=None, keeps_form=False,
         )  # fmt: skip
         return _response(request, html, status, {**(error.headers or {}), **_PAGES})
 
@@ -300,6 +305,18 @@ class _Named(dict[str, Any]):
 
     def __missing__(self, name: str) -> None:
         return None
+
+
+def _is_about_filters(screen: Screen, problem: Mapping[str, Any]) -> bool:
+    """Whether a problem is one of a form that the page can show all the same."""
+    is_wrong = problem["status"] == HTTPStatus.BAD_REQUEST and problem["where"] != "stream"
+    return is_wrong and bool(screen.fields)
+
+
+def _wrong_field(problem: Mapping[str, Any] | None) -> str:
+    """The field that a problem is about, by the name that the page has for it."""
+    where = "" if problem is None else str(problem["where"])
+    return "name" if where == "name_contains" else where
 
 
 def _in_words(answer: ApiAnswer) -> str:

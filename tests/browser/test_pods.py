@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, Watched
+from tests.browser.conftest import NARROW, WIDE, Watched
 from tests.browser.hostile import HOSTILE, MARKUP, NAME
 from tests.postgres.histories import ODD, TIGHT
 
@@ -107,6 +107,73 @@ def test_a_part_of_a_name_is_enough(watched: Watched, url: str, script: bool) ->
             expect(page.get_by_role("link", name=whole, exact=True)).to_be_visible()
         page.goto(f"{url}/pods?stream={ODD}&name=nosuch")
         expect(page.locator("#pods .empty")).to_contain_text("No pods match name with nosuch.")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_a_typo_in_a_filter_keeps_the_form(
+    watched: Watched, url: str, size: tuple[int, int], script: bool
+) -> None:
+    """With what was typed; the field has the focus, and can be corrected."""
+    watched.expected = "status of 400"
+    with watched.page(script=script, size=size, dark=size == NARROW) as page:
+        page.goto(f"{url}/pods?stream={ODD}")
+        if script and size == NARROW:
+            page.get_by_role("button", name="All filters").click()
+        page.get_by_label("Namespace").fill("prod")
+        field = page.get_by_label("Last attempt from")
+        field.fill("yesterdy")
+        page.get_by_role("button", name="Filter", exact=True).click()
+        expect(page.locator("#problem-text")).to_contain_text(
+            "Last attempt from: 'yesterdy' is neither a position nor a time; write a number"
+        )
+        expect(field).to_have_value("yesterdy")
+        expect(field).to_be_focused()
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(re.compile("write a number"))
+        expect(page.get_by_label("Namespace")).to_have_value("prod")
+        if script:
+            assert watched.accessibility(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        field.fill("0")
+        field.press("Enter")
+        expect(page.locator("#pods tbody th").first).to_contain_text("prod/")
+        expect(page.locator("#problem-text")).to_have_count(0)
+
+
+def test_a_typo_in_the_time_is_marked_there(watched: Watched, url: str) -> None:
+    watched.expected = "status of 400"
+    with watched.page() as page:
+        for path in ("/", "/pods"):
+            page.goto(f"{url}{path}?stream={ODD}")
+            time = page.get_by_label("Go to")
+            time.fill("25:99")
+            time.press("Enter")
+            expect(page.locator("#problem-text")).to_contain_text("Go to: '25:99'")
+            expect(time).to_be_focused()
+            expect(time).to_have_value("25:99")
+            assert watched.accessibility(page) == []
+            page.get_by_role("link", name="As it is now").click()
+            expect(page.locator("#problem-text")).to_have_count(0)
+
+
+def test_a_group_by_holds_at_once(watched: Watched, url: str) -> None:
+    """With what else is typed; without a script the button is there for it."""
+    with watched.page() as page:
+        page.goto(f"{url}/pods?stream={ODD}")
+        page.get_by_label("Namespace").fill("prod")
+        chosen = page.get_by_label("Group by")
+        chosen.select_option("owner")
+        expect(page.locator("#groups-title")).to_have_text("Pods by owner")
+        expect(page).to_have_url(re.compile("namespace=prod.*by=owner"))
+        expect(chosen).to_be_focused()
+        chosen.select_option("nothing")
+        expect(page.locator(ROWS).first).to_be_visible()
+    with watched.page(script=False) as page:
+        page.goto(f"{url}/pods?stream={ODD}")
+        page.get_by_label("Group by").select_option("reason")
+        page.get_by_role("button", name="Filter", exact=True).click()
+        expect(page.locator("#groups-title")).to_have_text("Pods by reason")
 
 
 def test_no_pods_match(watched: Watched, url: str) -> None:

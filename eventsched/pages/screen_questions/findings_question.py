@@ -8,6 +8,10 @@ from eventsched.pages.page_question import PageQuestion, PageRequest, command, l
 
 CASES, MOST_CASES = 200, 1_000
 """Anomalies of each kind that the page shows, and at most with ``limit=``."""
+_RANGE = {"from": "From position or time", "until": "Until"}
+EVICTION_FIELDS = {"namespace": "Namespace, either side", "node": "Node", **_RANGE}
+REFUSAL_FIELDS = {"namespace": "Namespace", "profile": "Profile", **_RANGE}
+"""Filter → its title."""
 FLUSHED = 20
 """Pods after a flush that it shows, unless ``limit=`` says otherwise."""
 _ANOMALIES = """\

@@ -11,6 +11,13 @@ from eventsched.pages.page_question import (
     queue_command,
 )
 
+FIELDS = {
+    "namespace": "Namespace", "name": "Name contains", "owner": "Owner",
+    "reason": "Reason contains", "plugin": "Plugin", "node": "Node", "profile": "Profile",
+    "from": "Last attempt from", "until": "Last attempt before", "state": "State",
+    "by": "Group by",
+}  # fmt: skip
+"""Filter → its title."""
 COLUMNS = {
     "namespace": "namespace", "owner": "owner_name", "state": "state",
     "node": "node", "profile": "scheduler_name",

@@ -274,13 +274,24 @@ onAnswer((answer) => {
   showPod(new URL(location.href).searchParams.get("show") ?? "");
 });
 
+function filter(form) {
+  const none = { cursor: null, ever: null, show: null, open: null, offset: null };
+  const values = { ...none, ...Object.fromEntries(new FormData(form)) };
+  if (values.ever && values.sort) values.sort = null; // pods that are gone have one order
+  return go(values);
+}
+
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "filters") return;
   event.preventDefault();
-  const none = { cursor: null, ever: null, show: null, open: null, offset: null };
-  const values = { ...none, ...Object.fromEntries(new FormData(event.target)) };
-  if (values.ever && values.sort) values.sort = null; // pods that are gone have one order
-  go(values);
+  filter(event.target);
+});
+// What they are grouped by is no filter: it holds at once, and the focus stays on it.
+document.addEventListener("change", async ({ target }) => {
+  if (target.name !== "by" || target.form?.id !== "filters") return;
+  await filter(target.form);
+  const chosen = document.querySelector('#filters [name="by"]');
+  if (document.activeElement === document.body) chosen?.focus({ preventScroll: true });
 });
 // On a narrow screen only the filters in use are there at first.
 document.addEventListener("click", ({ target }) => {

@@ -162,12 +162,14 @@ export function showParts(page, place = document) {
 function show(page, isWhole) {
   if (isWhole) {
     loadMissing(page);
+    for (const each of page.querySelectorAll("[autofocus]")) each.removeAttribute("autofocus"); // is for a page that is loaded
     document.title = page.title;
     document.querySelector("main").replaceWith(document.importNode(page.querySelector("main"), true));
     document.querySelector(".top").replaceWith(document.importNode(page.querySelector(".top"), true));
     document.body.dataset.live = page.body.dataset.live;
     showTime(page);
     prepare();
+    document.querySelector(':is(main, .moment) [aria-invalid="true"]')?.focus();
   } else {
     showParts(page);
   }

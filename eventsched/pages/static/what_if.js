@@ -143,6 +143,17 @@ function adoptChanges(form, page) {
   checkTyped();
 }
 
+// The field that the answer is about, if something is wrong with it.
+function markFields(page) {
+  for (const field of document.querySelectorAll(`${FIELDS}:not(textarea)`)) {
+    const fresh = page.querySelector(`form[data-ask="${field.form.dataset.ask}"] [name="${field.name}"]`);
+    for (const name of ["aria-invalid", "aria-describedby"]) {
+      if (fresh?.hasAttribute(name)) field.setAttribute(name, fresh.getAttribute(name));
+      else field.removeAttribute(name);
+    }
+  }
+}
+
 // A result has an address of its own; what was typed stays with the one before, too.
 function showResult(page, form, isChange) {
   const { address } = page.getElementById("outcome").dataset;
@@ -152,6 +163,7 @@ function showResult(page, form, isChange) {
   else keepTyped();
   getSelection().removeAllRanges(); // a part with selected text is not replaced
   showParts(page);
+  markFields(page);
   makeSortable();
   place("outcome").focus({ preventScroll: true });
   place("outcome").scrollIntoView();

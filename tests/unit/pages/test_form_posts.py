@@ -146,6 +146,8 @@ def test_a_problem_is_on_the_page() -> None:
     page = _post(_api(**{"what-if": WRONG}), ask="what-if", until="3")
     assert page.status_code == 400
     assert "<strong>from:</strong> is 3" in page.text
+    marked = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
+    assert [each.partition(" value")[0] for each in marked] == ['input name="from"']
     assert 'name="until" value="3"' in page.text
 
 

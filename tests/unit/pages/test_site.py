@@ -178,6 +178,11 @@ def test_problems_have_pages() -> None:
     assert answer.status_code == 400
     assert "<strong>sort:</strong> is unknown" in answer.text
     assert "take another one" in answer.text
+    assert 'data-live="false"' in answer.text  # asking again does not help
+    busy = {"title": "Service Unavailable", "status": 503, "detail": "is busy"}
+    answer = client(GivenApi(pods=busy)).get("/pods")
+    assert answer.status_code == 503
+    assert "is busy" in answer.text
     assert 'data-live="true"' in answer.text
     pages = client(GivenApi())
     missing = pages.get("/nothing")
@@ -185,6 +190,60 @@ def test_problems_have_pages() -> None:
     assert 'data-live="false"' in missing.text
     assert pages.get("/pods?name=" + 9000 * "x").status_code == 414
     assert pages.get("/pods", method="POST").status_code == 405
+
+
+def _wrong(where: str) -> dict[str, Any]:
+    return {"title": "Bad Request", "status": 400, "detail": f"is {MARKUP}", "where": where,
+            "remedy": "say 4"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("page", "api", "where", "field", "title"),
+    [
+        ("/pods", "pods", "from", '<input name="from" value="x&amp;"', "Last attempt from"),
+        ("/pods", "pods", "state", '<select name="state"', "State"),
+        ("/pods", "pods", "name_contains", '<input name="name" value="x&amp;"', "Name contains"),
+        ("/pods?by=owner", "groups", "until", '<input name="until"', "Last attempt before"),
+        ("/pods", "pods", "at", '<input name="at"', "Go to"),
+        ("/findings/evictions", "evictions", "until", '<input name="until"', "Until"),
+        ("/findings/refusals", "refusals", "from", '<input name="from"', "From position or time"),
+    ],
+)
+def test_a_wrong_filter_is_marked_in_the_form_that_keeps_the_others(
+    page: str, api: str, where: str, field: str, title: str
+) -> None:
+    mark = "&" if "?" in page else "?"
+    asked = f"{page}{mark}namespace=other&{where.removesuffix('_contains')}="
+    asked += "5" if where == "at" else "x%26"  # 5: a position, which does not move
+    answer = client(GivenApi(**{api: _wrong(where)})).get(asked)
+    assert answer.status_code == 400
+    marked = [each for each in answer.text.split("<") if 'aria-invalid="true"' in each]
+    assert len(marked) == 1
+    assert f"<{marked[0]}".startswith(field)
+    assert 'aria-describedby="problem-text"' in marked[0]
+    assert answer.text.count('id="problem-text"') == 1
+    assert f"<strong>{title}:</strong> is &lt;/script" in answer.text
+    assert "; say 4." in answer.text
+    assert 'name="namespace" value="other"' in answer.text
+    if where == "state":
+        assert "<option selected>x&amp;</option>" in answer.text
+
+
+def test_a_wrong_time_is_marked_where_it_is_typed() -> None:
+    """Also on a page without a form with filters."""
+    answers = {"now": _wrong("at"), "activity": _wrong("at")}
+    answer = client(GivenApi(**answers)).get("/?at=5")
+    assert answer.status_code == 400
+    assert 'size="18" aria-invalid="true" aria-describedby="problem-text"' in answer.text
+    assert "<strong>Go to:</strong>" in answer.text
+
+
+def test_another_stream_is_asked_for_without_the_form() -> None:
+    streams = {"streams": [{"name": name, "head": 9, "holder": None} for name in ("a", "b")]}
+    answer = client(GivenApi(pods=_wrong("stream"), streams=streams)).get("/pods?namespace=x")
+    assert answer.status_code == 400
+    assert "Which stream?" in answer.text
+    assert 'id="filters"' not in answer.text
 
 
 def test_without_a_token_there_is_a_frame_without_data() -> None:
