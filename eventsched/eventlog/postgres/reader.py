@@ -243,7 +243,8 @@ class Reader:
     def rows(self, query: str, **values: Any) -> list[RowMapping]:
         """The rows of a query with named parameters (``:name``); ``:s`` is the stream's number."""
         with self.connection() as connection:
-            return list(connection.execute(text(query), {"s": self.number, **values}).mappings())
+            found = connection.execute(text(query), {"s": self.number, **values})
+            return list(found.mappings().all())  # row by row takes twice as long
 
     def view_rows(self, query: str, **values: Any) -> list[RowMapping]:
         """The rows of a query on views, which then look at this stream alone."""

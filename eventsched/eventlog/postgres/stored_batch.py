@@ -78,9 +78,9 @@ def decoded_records(
             items = _decoded_items.decode(batch.body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
             raise _undecodable(batch, problem) from problem
-        for position, (at, _, _, record) in enumerate(items, batch.first):
-            if first <= position < end:
-                yield DecodedRecord(position, at, record)
+        begin, last = max(0, first - batch.first), end - batch.first
+        for position, (at, _, _, record) in enumerate(items[begin:last], batch.first + begin):
+            yield DecodedRecord(position, at, record)
 
 
 def _undecodable(batch: StoredBatch, problem: Exception) -> CorruptLogError:

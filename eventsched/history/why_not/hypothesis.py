@@ -130,11 +130,11 @@ class Hypothesis:
         return engine
 
     def _one_more_removed(self, elsewhere: tuple[AnyChange, ...]) -> Engine | None:
-        """The engine from which these pods were removed except the last one, now without that one,
-        too; it is not kept as it was. None if there is none, or if other things are changed: these
-        come after removals."""
+        """The engine with all these changes except the last one, the removal of a pod, now with
+        that one, too; it is not kept as it was. None if there is none, or if the last change is
+        another one."""
         before, last = elsewhere[:-1], elsewhere[-1:]
-        if not before or not all(isinstance(each, PodRemoved) for each in elsewhere):
+        if not before or not isinstance(last[0], PodRemoved):
             return None
         engine = self._engines.pop(before, None)
         if engine is not None:

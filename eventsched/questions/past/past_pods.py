@@ -105,8 +105,10 @@ def _add_times(stream: LoggedStream, rows: list[dict[str, Any]], end: int) -> No
     bound = {row["uid"]: row for row in rows if row["state"] == BOUND}
     for found in _of_pods(stream, _BOUND, list(bound), end):
         bound[found["uid"]]["since"] = found["at"]
-    queued = {found["uid"] for found in _of_pods(stream, _QUEUED, list(bound), end)}
-    came = {row["seq"]: row for uid, row in bound.items() if uid not in queued}
+    # An attempt takes a pod out of a queue. Without one it may have come with its node.
+    untried = {uid: row for uid, row in bound.items() if not row["attempts"]}
+    queued = {found["uid"] for found in _of_pods(stream, _QUEUED, list(untried), end)}
+    came = {row["seq"]: row for uid, row in untried.items() if uid not in queued}
     for seqs in _chunks(list(came)):  # with a node
         for seq, stored in stream.evidence().records_at(seqs).items():
             came[seq]["since"] = stored.at
@@ -150,7 +152,8 @@ def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:
 
 def _of_pods(stream: LoggedStream, query: str, uids: list[str], end: int) -> Iterator[RowMapping]:
     for some in _chunks(uids):
-        yield from stream.rows.all(query, uids=tuple(some), end=end)
+        # As the text of an array: an array of texts is looked through for what has to be quoted.
+        yield from stream.rows.all(query, uids=f"{{{','.join(some)}}}", end=end)
 
 
 def _chunks(items: list[_T]) -> Iterator[list[_T]]:

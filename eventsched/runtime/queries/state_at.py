@@ -27,6 +27,7 @@ from eventsched.runtime.snapshot_policy import engine_state
 
 Opening = StreamStarted | TermBegan
 """The record that says which configuration and plugins are in force."""
+_OPENINGS = (StreamStarted, TermBegan)
 _UNUSABLE = (msgspec.MsgspecError, LookupError, ValueError, InputError)
 """What a snapshot raises that is damaged, or that a newer version wrote."""
 
@@ -100,26 +101,32 @@ def applied(log: StoredLog, folded: FoldedState, end: int) -> FoldedState:
     """A state after the records of a log up to position ``end``; ``folded`` is used up. Raises
     CorruptLogError."""
     state, opening = folded.state, folded.opening
-    for stored in _decoded(log, folded.position, end):
+    apply = state.apply
+    for position, at, record in _decoded(log, folded.position, end):
         try:
-            record = stored.record
-            state.apply(record, stored.at)
+            apply(record, at)
         except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
-            reason = f"does not fit: {problem!r}"
-            raise CorruptLogError(stored.position, reason) from problem
-        if is_opening(record):
+            raise CorruptLogError(position, f"does not fit: {problem!r}") from problem
+        if type(record) in _OPENINGS and is_opening(record):
             opening = record
     if state.position != end:
         raise CorruptLogError(state.position, "is missing")
     return FoldedState(state, end, folded.first, opening)
 
 
-def _decoded(log: StoredLog, first: int, end: int) -> Iterable[DecodedRecord | StoredRecord]:
+def _decoded(log: StoredLog, first: int, end: int) -> Iterable[DecodedRecord]:
     if first >= end:
         return ()
     if isinstance(log, Reader):
         return log.decoded(first, end)
-    return takewhile(lambda stored: stored.position < end, log.read(first))
+    return map(_decode, takewhile(lambda stored: stored.position < end, log.read(first)))
+
+
+def _decode(stored: StoredRecord) -> DecodedRecord:
+    try:
+        return DecodedRecord(stored.position, stored.at, stored.record)
+    except msgspec.MsgspecError as problem:
+        raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
 
 
 def _start(log: StoredLog, reader: Reader | None, position: int) -> FoldedState:

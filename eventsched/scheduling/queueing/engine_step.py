@@ -74,10 +74,13 @@ class EngineStep:
     def restored(self, position: int) -> None:
         """Indexes a state restored from a snapshot. ``position`` is that of the next record."""
         self.position = position
-        for uid in self.state.pods:
+        state = self.state
+        for uid in state.pods:
             self.groups.note(uid)
-        for uid in self.state.pods:
-            self.queue.note(uid, self.signatures)
+        for uid, pod_state in state.pods.items():
+            # Of the others the new index has nothing to note: they are bound, most of all pods.
+            if pod_state.queue is not None or uid in state.reservations:
+                self.queue.note(uid, self.signatures)
         self.drain()
 
     def drop_codes(self) -> bool:

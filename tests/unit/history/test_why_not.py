@@ -18,6 +18,7 @@ from eventsched.domain.objects import (
     SpreadConstraint,
     Taint,
 )
+from eventsched.history.why_not.changes import NodeLabelSet, PodRemoved
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.scheduling.engine import Engine
@@ -209,3 +210,29 @@ def _with_node(name: str) -> Engine:
     engine = engine_with()
     observed(engine, *added(make_node(name)))
     return engine
+
+
+def test_a_pod_is_removed_from_the_engine_that_has_the_other_changes() -> None:
+    """It lands as with an engine of its own: changes of the node come first there, too."""
+    made: list[Engine] = []
+    nodes = [make_node("n1", cpu=1000), make_node("n2", cpu=1000)]
+    present = [_on("n1", "a", 900), _on("n1", "b", 100), _on("n2", "c", 1000)]
+
+    def make_engine(weights: Mapping[str, int]) -> Engine:
+        engine = engine_with(weights=weights)
+        observed(engine, *added(*nodes, *present))
+        made.append(engine)
+        return engine
+
+    wanted = _pod(900, node_selector={"zone": "z"})
+    label, gone = NodeLabelSet("zone", "z"), [PodRemoved(name, name, 0) for name in "ab"]
+    hypothesis = Hypothesis(make_engine, wanted, "n1")
+    steps = [(), (label,), (label, gone[0]), (label, *gone)]
+    landings = [hypothesis.landing(step) for step in steps]
+    assert len(made) == 2  # without a change, and with the label
+    own = [Hypothesis(make_engine, wanted, "n1").landing(step) for step in steps]
+    assert landings == own
+    assert [landing.plugins for landing in landings] == [
+        ("NodeAffinity",), ("NodeResourcesFit",), (), (),
+    ]  # fmt: skip
+    assert hypothesis.engine.state.nodes.residents[0].keys() == {"a", "b"}
