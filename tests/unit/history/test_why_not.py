@@ -18,7 +18,7 @@ from eventsched.domain.objects import (
     SpreadConstraint,
     Taint,
 )
-from eventsched.history.why_not.changes import NodeLabelSet, PodRemoved
+from eventsched.history.why_not.changes import AnyChange, NodeLabelSet, PodRemoved
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.scheduling.engine import Engine
@@ -227,7 +227,7 @@ def test_a_pod_is_removed_from_the_engine_that_has_the_other_changes() -> None:
     wanted = _pod(900, node_selector={"zone": "z"})
     label, gone = NodeLabelSet("zone", "z"), [PodRemoved(name, name, 0) for name in "ab"]
     hypothesis = Hypothesis(make_engine, wanted, "n1")
-    steps = [(), (label,), (label, gone[0]), (label, *gone)]
+    steps: list[tuple[AnyChange, ...]] = [(), (label,), (label, gone[0]), (label, *gone)]
     landings = [hypothesis.landing(step) for step in steps]
     assert len(made) == 2  # without a change, and with the label
     own = [Hypothesis(make_engine, wanted, "n1").landing(step) for step in steps]
