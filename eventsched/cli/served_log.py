@@ -1,5 +1,5 @@
-"""The log that ``eventsched serve`` answers from: a database, or an archive or an exported log that
-is loaded into one."""
+"""The log that ``eventsched serve`` and ``mcp`` answer from: a database, or an archive or an
+exported log that is loaded into one."""
 
 import argparse
 import os

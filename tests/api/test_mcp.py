@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
 from tests.databases import ROOT
+from tests.postgres.archives import archived
 from tests.postgres.histories import ODD, TIGHT
 
 POD = """
@@ -36,18 +37,24 @@ spec: {containers: [{name: a, image: b, resources: {requests: {cpu: 100m}}}]}
 
 def asking(logs: str, errors: Path, ask: Callable[[Assistant], Coroutine[Any, Any, None]]) -> None:
     """Lets an assistant ask a process. Nothing may be written to its standard error."""
+    asking_about(("--database", logs), errors, ask)
+    assert errors.read_text() == ""
+
+
+def asking_about(
+    place: Sequence[str], errors: Path, ask: Callable[[Assistant], Coroutine[Any, Any, None]]
+) -> None:
+    """The same about a log that options name."""
 
     async def connected() -> None:
         server = StdioServerParameters(
-            command=sys.executable, args=["-m", "eventsched", "mcp", "--database", logs],
-            cwd=ROOT,
-        )  # fmt: skip
+            command=sys.executable, args=["-m", "eventsched", "mcp", *place], cwd=ROOT
+        )
         with errors.open("w") as log:
             async with Assistant(stdio_client(server, errlog=log)) as assistant:
                 await ask(assistant)
 
     asyncio.run(asyncio.wait_for(connected(), 120))
-    assert errors.read_text() == ""
 
 
 async def called(assistant: Assistant, tool: str, *, failed: bool = False, **values: Any) -> str:
@@ -112,6 +119,36 @@ def test_each_tool_answers_what_the_api_answers(client: Client, logs: str, tmp_p
     assert failed["position"] in cited
     assert queue["position"] == at
     assert not any("left_out" in document for document in documents)
+
+
+@pytest.mark.parametrize("form", ["--file", "--from-archive"])
+def test_the_log_of_a_file_or_an_archive(
+    form: str, client: Client, logs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is loaded, and the answers are those of the database that it is of."""
+    place = tmp_path / "log"
+    if form == "--file":
+        assert main(["log", "export", str(place), "--stream", ODD, "--database", logs]) == 0
+    else:
+        archived(logs, ODD, place)
+    [failed] = client.get(f"/decisions?stream={ODD}&outcome=unschedulable&limit=1")["decisions"]
+    pod = {"namespace": failed["namespace"], "name": failed["pod"], "uid": failed["uid"]}
+    at, answers = failed["position"], []
+
+    async def ask(assistant: Assistant) -> None:
+        calls = (("decisions", {"limit": 3}), ("explain", pod), ("queue", {"at": at}))
+        for tool, values in calls:
+            answers.append(json.loads(await called(assistant, tool, **values))["answer"])
+
+    asking_about((form, str(place)), tmp_path / "errors", ask)
+    path = f"/pods/{pod['namespace']}/{pod['name']}/explain?stream={ODD}&uid={pod['uid']}"
+    assert answers == [
+        client.get(f"/decisions?stream={ODD}&limit=3"),
+        client.get(path),
+        client.get(f"/queue?stream={ODD}&at={at}&limit=20"),
+    ]
+    head = client.get(f"/decisions?stream={ODD}")["head"]
+    assert (tmp_path / "errors").read_text().endswith(f"stream {ODD}: {head} records loaded\n")
 
 
 def test_what_is_wrong_is_said_in_one_line(logs: str, tmp_path: Path) -> None:
