@@ -13,7 +13,7 @@ from eventsched.domain import records
 from eventsched.domain.records import MoveCause, Outcome, PodDecided, PodQueued, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.process.replica_status import LiveStatus
-from eventsched.process.service import ServiceObserver
+from eventsched.process.service_observer import ServiceObserver
 from eventsched.process.settings import Settings
 from eventsched.process.start_times import StartClock
 from eventsched.process.tracing.span_export import Tracing

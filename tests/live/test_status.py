@@ -14,7 +14,7 @@ from eventsched.cluster.kube.watch.resource_store import UndecodableObject, Watc
 from eventsched.domain.records import PodAdded
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.process.replica_status import STALE_SECONDS, LiveStatus, WatchFacts
-from eventsched.process.service import ServiceObserver
+from eventsched.process.service_observer import ServiceObserver
 from eventsched.process.start_times import StartClock
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.effects.event_outbox import DROPPED, REFUSED

@@ -74,8 +74,8 @@ ALLOWED = {
     ("eventsched/scheduling/framework/wait_results.py", "is no change to ask"): _STORED,
     ("eventsched/scheduling/rules/selection.py", "the key is no label key"): _STORED,
     ("eventsched/scheduling/rules/selection.py", "is no label value"): _STORED,
-    ("eventsched/eventlog/schema/log_tables.py", "one row an attempt"): "a comment in the schema",
-    ("eventsched/eventlog/schema/log_tables.py", "One row a stream"): "a comment in the schema",
+    ("eventsched/eventlog/schema/log_comments.py", "one row an attempt"): "a comment in the schema",
+    ("eventsched/eventlog/schema/log_comments.py", "One row a stream"): "a comment in the schema",
     ("migrations/versions/m0006_reading.py", "somebody else has made"): "migrations never change",
     ("eventsched/eventlog/embedded/programs.py", "nor 'nobody'"): "an account's name",
 }
