@@ -11,6 +11,7 @@ import psycopg
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import add_archive_option, names_database, require_archives
 from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
@@ -18,6 +19,7 @@ from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.postgres import reader
 from eventsched.eventlog.schema import migrations
 from eventsched.history.verify.verification import (
+    Progress,
     Result,
     verify_database,
     verify_file,
@@ -73,17 +75,19 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verifies and prints what was found."""
-    schema = _Schema([], "")
+    schema, progress = _Schema([], ""), RecordProgress("records verified")
     try:
         if options.file is not None:
             results = _of_file(options)
         elif options.from_archive is not None:
-            results, schema = _of_archive(options)
+            results, schema = _of_archive(options, progress)
         else:
-            results, schema = _of_database(options)
+            results, schema = _of_database(options, progress)
     except LaterVersionError as newer:
         where = f"position {newer.position} of the log"
         raise InputError(where, newer.problem, "use that version or a later one") from newer
+    finally:
+        progress.done()
     if is_document(options.output):
         print_document(_as_json(results, schema), options.output)
     else:
@@ -128,7 +132,7 @@ def _of_file(options: argparse.Namespace) -> list[Result]:
         raise InputError(f"{options.file}: {problem.where}", problem.problem, remedy) from problem
 
 
-def _of_archive(options: argparse.Namespace) -> tuple[list[Result], _Schema]:
+def _of_archive(options: argparse.Namespace, progress: Progress) -> tuple[list[Result], _Schema]:
     """The results of the archive's streams, with the database's if the options name one, and what
     is to be said about its schema."""
     require_archives()
@@ -151,7 +155,12 @@ def _of_archive(options: argparse.Namespace) -> tuple[list[Result], _Schema]:
         names = known if options.stream is None else [options.stream]
         return [
             verify_archive(
-                folder, name, connection, thinned=options.thinned, checkpoints=checkpoints
+                folder,
+                name,
+                connection,
+                thinned=options.thinned,
+                checkpoints=checkpoints,
+                progress=progress,
             )
             for name in names
         ]
@@ -186,7 +195,7 @@ def _checkpoints(options: argparse.Namespace) -> list[Checkpoint]:
         raise InputError(error.where, error.problem, remedy) from error
 
 
-def _of_database(options: argparse.Namespace) -> tuple[list[Result], _Schema]:
+def _of_database(options: argparse.Namespace, progress: Progress) -> tuple[list[Result], _Schema]:
     """The results of the streams, and what is to be said about the schema."""
     checkpoints = _checkpoints(options)
     with database.reader_address(*database_of(options)) as address:
@@ -201,7 +210,11 @@ def _of_database(options: argparse.Namespace) -> tuple[list[Result], _Schema]:
         with _connected(address) as connection:
             schema = _schema_of(address, connection)
             results = verify_database(
-                connection, names, thinned=options.thinned, checkpoints=checkpoints
+                connection,
+                names,
+                thinned=options.thinned,
+                checkpoints=checkpoints,
+                progress=progress,
             )
             return results, schema
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 import pyarrow.parquet as pq
@@ -53,6 +53,39 @@ def of_stream(database: str, table: str) -> list[str]:
 
 def restore(database: str, folder: Path, *more: str) -> int:
     return main(["db", "restore", "--from-archive", str(folder), "--database", database, *more])
+
+
+class Steps:
+    """What a terminal is shown: the unit, and the last number of the total."""
+
+    shown: ClassVar[dict[str, tuple[int, int]]] = {}
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+
+    def __call__(self, done: int, total: int) -> None:
+        assert done > self.shown.get(self._unit, (0, 0))[0]
+        self.shown[self._unit] = done, total
+
+    def done(self) -> None:
+        pass
+
+
+def test_a_terminal_shows_the_progress(
+    four_days: str, whole_archive: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of loading and of verification, with a database, an archive and both."""
+    for module in ("database_commands.db_restore", "verify"):
+        monkeypatch.setattr(f"eventsched.cli.{module}.RecordProgress", Steps)
+    count = Reader(four_days, STREAM).head.next
+    monkeypatch.setattr(Steps, "shown", {})
+    assert restore(database, whole_archive) == 0
+    assert Steps.shown == dict.fromkeys(("records loaded", "records verified"), (count, count))
+    archive, live = ["--from-archive", str(whole_archive)], ["--database", database]
+    for where in (live, archive, [*archive, *live]):
+        monkeypatch.setattr(Steps, "shown", {})
+        assert main(["verify", "--stream", STREAM, *where]) == 0
+        assert Steps.shown == {"records verified": (count, count)}
 
 
 def test_everything_is_as_it_was(

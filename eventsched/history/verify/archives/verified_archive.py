@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from eventsched.history.verify.archives.archive_files import ArchiveFiles, check_chain
-from eventsched.history.verify.verification import Result, verify
+from eventsched.history.verify.verification import Progress, Result, verify
 from eventsched.history.verify.verified_checkpoints import Checkpoint
 from eventsched.history.verify.verified_database import DatabaseLog, streams
 from eventsched.history.verify.verified_log import (
@@ -123,6 +123,7 @@ def verify_archive(
     *,
     thinned: bool = False,
     checkpoints: Collection[Checkpoint] = (),
+    progress: Progress = lambda checked, end: None,
 ) -> Result:
     """Checks a stream of an archive, and with a connection also what the database has after it. The
     SHA-256 of all files is compared as well. The parameters are those of ``verify_database``.
@@ -133,7 +134,7 @@ def verify_archive(
         log: ArchiveFiles | ContinuedArchive = ArchiveFiles(folder, stream)
         if connection is not None and isinstance(log, ArchiveFiles):
             log = continued(log, connection, counts_details=not thinned)
-        return verify(log, thinned=thinned, checkpoints=checkpoints)
+        return verify(log, thinned=thinned, checkpoints=checkpoints, progress=progress)
     except NoLogError:
         raise
     except DamagedError as damage:
