@@ -33,13 +33,14 @@ class WaitingState(msgspec.Struct, frozen=True, kw_only=True):
 
 class WaitingReason(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting pods whose last attempt failed for the same dominant reason, with the one that has
-    waited longest."""
+    waited longest. ``group`` of /pods finds them; null if no refusal is known."""
 
     plugin: str | None
     reason: str | None
     pods: int
     oldest_seconds: float | None
     example: str
+    group: str | None = None
 
 
 class Waits(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from eventsched.questions.answer_shapes import (
     WaitingState,
     Waits,
 )
+from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 
@@ -165,6 +166,7 @@ def _reasons(
             pods=row["pods"] + (same.pods if same else 0),
             oldest_seconds=max(waited or 0.0, same.oldest_seconds or 0.0) if same else waited,
             example=same.example if same else row["example"],
+            group=key_of_refusal(plugin, reason),
         )
     return sorted(found.values(), key=lambda each: -each.pods)[:MOST_REASONS]
 

@@ -7,9 +7,11 @@ import pytest
 
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import pods_question
+from eventsched.questions.now import QUEUES
 from eventsched.questions.overviews.group_keys import (
     LONGEST_REASON,
     OwnerGroup,
+    key_of_refusal,
     read_group,
     reason_group,
 )
@@ -72,6 +74,30 @@ def test_the_refusal_that_is_named_first(asking: Client) -> None:
     assert [(each["owner_name"], each["pods"]) for each in by_owner] == [
         (None, 4), ("web-7f9c8", 2),
     ]  # fmt: skip
+
+
+def test_a_reason_of_now_leads_to_its_pods(asking: Client, client: Client) -> None:
+    """To as many as it counts, though others were refused so on a few nodes."""
+    pasts = [(client, f"stream={ODD}&at=33"), (client, f"stream={TIGHT}&at=500")]
+    for asked, query in ((asking, "stream=fenced"), *pasts):
+        reasons = asked.get(f"/now?nodes=false&{query}")["reasons"]
+        known = [each for each in reasons if each["plugin"] or each["reason"]]
+        assert known
+        assert [each for each in reasons if each["group"]] == known
+        for each in known:
+            path = f"/pods?{query}&limit=1000&group={quote(each['group'], safe='')}"
+            pods = [pod for pod in asked.get(path)["pods"] if pod["state"] in QUEUES]
+            assert len(pods) == each["pods"]
+            assert {(pod["plugin"], pod["reason"]) for pod in pods} == {
+                (each["plugin"], each["reason"])
+            }
+
+
+def test_without_a_refusal_there_is_no_group_to_lead_to() -> None:
+    """It would be that of pods on nodes."""
+    assert key_of_refusal(None, None) is None
+    assert key_of_refusal("", "") is None
+    assert key_of_refusal(None, "too few") == "reason:/too few"
 
 
 @pytest.mark.parametrize("when", ["", "&at=1000000"])

@@ -37,6 +37,21 @@ def test_what_waits_and_why(watched: Watched, url: str) -> None:
         expect(page.get_by_text(f"GET /api/v1/now?stream={ODD}")).to_be_visible()
 
 
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_a_reason_leads_to_the_pods_that_it_counts(
+    watched: Watched, url: str, script: bool
+) -> None:
+    with watched.page(script=script) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=500")
+        row = page.locator('[data-part="reasons"] tbody tr').first
+        count = int(row.locator("td").nth(2).inner_text())
+        reason = row.get_by_role("link")
+        words = reason.inner_text()
+        reason.click()
+        expect(page.locator(".chip .name")).to_contain_text(words)
+        expect(page.locator("#pods tbody th")).to_have_count(count)
+
+
 def counts_of(page: Page) -> Locator:
     return page.locator('[data-part="activity"] tbody td:nth-child(2)')
 

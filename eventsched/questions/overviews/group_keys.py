@@ -42,6 +42,11 @@ def reason_group(plugin: str | None, reason: str | None) -> ReasonGroup:
     return ReasonGroup(plugin or "", (reason or "")[:LONGEST_REASON])
 
 
+def key_of_refusal(plugin: str | None, reason: str | None) -> str | None:
+    """The name of the group of a refusal; None without one, which pods on nodes have, too."""
+    return reason_group(plugin, reason).key if plugin or reason else None
+
+
 def read_group(text: str) -> OwnerGroup | ReasonGroup:
     """The group of a name. Raises InputError."""
     by, _, rest = text.partition(":")

@@ -20,6 +20,7 @@ from eventsched.questions.now import (
     decision_rate,
     last_waits,
 )
+from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
@@ -97,6 +98,7 @@ def _reasons(
                 pods=len(pods),
                 oldest_seconds=(now - min(since)) / 1e6 if since else None,
                 example=min(map(_name, pods)),
+                group=key_of_refusal(plugin, reason),
             )
         )
     found.sort(key=lambda each: (-each.pods, -(each.oldest_seconds or 0.0)))
