@@ -250,7 +250,8 @@ OPERATIONS = (
     ),
     Operation(
         "/workloads/{namespace}/{kind}/{name}/explain", "A workload's pods, by why they wait",
-        (p.POD_NAMESPACE,
+        (p.Parameter("namespace", "the workload's namespace; - for any", place="path",
+                     required=True),
          p.Parameter("kind", "the kind", place="path", required=True,
                      values=("deploy", "job", "rs", "sts", "ds", "group")),
          p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM,

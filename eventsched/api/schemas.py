@@ -81,9 +81,14 @@ SCHEMAS: dict[str, Any] = {
             "nodes": {"type": "array", "items": _object({"node": _TEXT, "pods": _NUMBER})},
             "groups": _list("WorkloadGroup"),
         },
-        {"minimum": _NUMBER, "why": _TEXT, "next_step": _or_null(_TEXT)},
+        {
+            "minimum": _NUMBER, "why": _TEXT, "next_step": _or_null(_TEXT),
+            "members": {
+                "type": "array", "items": _object({"pod": _TEXT, "node": _or_null(_TEXT)}),
+            },
+        },
         text="A workload's pods: on which nodes, and why the others wait; of a pod group also how "
-        "many it needs, why it is not bound, and what to do",
+        "many it needs, why it is not bound, what to do, and its first 1,000 members",
     ),
     "Differences": _object(
         {

@@ -13,6 +13,7 @@ from eventsched.pages.screen_questions import (
     pod_question,
     pods_question,
     what_if_question,
+    workload_question,
 )
 
 
@@ -56,6 +57,10 @@ SCREENS = (
     Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
         in_navigation=False, further=pod_question.further, has_past=True,
+    ),
+    Screen(
+        "workload", "Workload", "/workloads/{namespace}/{kind}/{name}",
+        workload_question.question, in_navigation=False,
     ),
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,

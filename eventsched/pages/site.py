@@ -259,9 +259,14 @@ class _Pages:
     async def moved(self, request: Request) -> Response:
         """The page of a pod, for links to its story, which was a page of its own."""
         namespace, name = map(segment, request.path_params.values())
-        query = f"?{request.url.query}" if request.url.query else ""
-        place = {"Location": f"/pods/{namespace}/{name}{query}"}
-        return Response(None, HTTPStatus.PERMANENT_REDIRECT, place)
+        return _elsewhere(request, f"/pods/{namespace}/{name}")
+
+    async def group(self, request: Request) -> Response:
+        """The page of a pod group, by its name alone if there is no namespace in the path."""
+        namespace = segment(request.path_params.get("namespace", "-"))
+        return _elsewhere(
+            request, f"/workloads/{namespace}/group/{segment(request.path_params['name'])}"
+        )
 
     async def missing(self, request: Request, error: Exception) -> Response:
         """The page for a path that there is not, and for other wrong requests."""
@@ -285,6 +290,8 @@ def site(api: ASGIApp) -> ASGIApp:
             *routes,
             Route("/assets/{version}/{name}", pages.asset, methods=["GET"]),
             Route("/pods/{namespace}/{name}/story", pages.moved, methods=["GET"]),
+            Route("/groups/{name}", pages.group, methods=["GET"]),
+            Route("/groups/{namespace}/{name}", pages.group, methods=["GET"]),
         ],
         exception_handlers={HTTPException: pages.missing},
         max_body_size=_MOST_FORM,
@@ -298,6 +305,13 @@ def site(api: ASGIApp) -> ASGIApp:
         await app(scope, receive, send)
 
     return answered
+
+
+def _elsewhere(request: Request, path: str) -> Response:
+    """The way to another page with the same parameters."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    place = {"Location": f"{path}{query}"}
+    return Response(None, HTTPStatus.PERMANENT_REDIRECT, place)
 
 
 class _Named(dict[str, Any]):

@@ -21,6 +21,9 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.queries.nodes_at import nodes_at
 
+ANY_NAMESPACE = "-"
+"""In the place of a namespace: the workload's name alone says which it is."""
+
 
 def pod_explanation(
     stream: LoggedStream,
@@ -98,7 +101,8 @@ def workload_explanation(
     stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str
 ) -> dict[str, Any]:
     """The pods of a workload (``deploy/NAME``) or pod group (``group/NAME``) by the reason why they
-    wait, as ``eventsched explain -o json`` prints them. Raises InputError."""
+    wait, as ``eventsched explain -o json`` prints them. The namespace is ``-`` for any. Raises
+    InputError."""
     workload, members = _workload(stream, sees, states, namespace, word)
     return workload_json(workload, stream.name, members)
 
@@ -116,8 +120,12 @@ def workload_story(
 def _workload(
     stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str
 ) -> tuple[Workload, GroupMembers | None]:
-    sees.require(namespace, "namespace")
-    target, members = parse_target(word, namespace), None
+    if namespace == ANY_NAMESPACE:
+        sees.require_whole("a workload without its namespace")
+    else:
+        sees.require(namespace, "namespace")
+    target = parse_target(word, None if namespace == ANY_NAMESPACE else namespace)
+    members = None
     try:
         if target.kind == POD_GROUP:
             with states.at(stream, None) as folded:

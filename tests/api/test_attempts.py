@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from eventsched.domain.objects.placement_terms import Toleration
+from eventsched.domain.objects.pod import Owner
 from eventsched.domain.records import PodAdded, PodDeleted
 from eventsched.history.explain.explanation import Step
 from eventsched.questions.attempts import attempt_differences
@@ -15,6 +16,7 @@ from eventsched.questions.attempts.attempt_answers import PodDemands
 from eventsched.questions.attempts.pod_demands import demands_of
 from eventsched.questions.attempts.verdict_columns import score_values
 from eventsched.questions.verdict_pages import PluginValues
+from eventsched.scheduling.framework.pod_groups import NAMES as GROUP_LABELS
 from tests.api.asking import Client
 from tests.builders import make_pod
 from tests.postgres.histories import ODD, TIGHT
@@ -291,6 +293,33 @@ def test_demands_in_words() -> None:
     assert demands_of((step, Step(4, 0, PodDeleted(uid="p1"), "", None))) == PodDemands(
         position=3, priority=7, requests={"cpu": "1500m", "memory": "512Mi"},
         node_selector={"disk": "ssd"},
-        tolerations=["every taint", "gpu:NoSchedule", "team=a"], others=[],
+        tolerations=["every taint", "gpu:NoSchedule", "team=a"], others=[], belongs_to=[],
     )  # fmt: skip
     assert demands_of(()) is None
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "wanted"),
+    [
+        (Owner(kind="Job", name="report"), {}, ["job/report"]),
+        (Owner(kind="ReplicaSet", name="web-5d9f7c"), {}, ["deploy/web", "rs/web-5d9f7c"]),
+        (Owner(kind="ReplicaSet", name="web-blue"), {}, ["rs/web-blue"]),
+        (
+            Owner(kind="ReplicaSet", name="web-blue"),
+            {"pod-template-hash": "blue"},
+            ["deploy/web", "rs/web-blue"],
+        ),
+        (Owner(kind="StatefulSet", name="db", foreign=True), {}, []),
+        (Owner(kind="PyTorchJob", name="train"), {}, []),
+        (None, {GROUP_LABELS[0]: "gang"}, ["group/gang"]),
+        (Owner(kind="Job", name="train"), {GROUP_LABELS[1]: "a/b"}, ["job/train"]),
+    ],
+)
+def test_what_a_pod_belongs_to(
+    owner: Owner | None, labels: dict[str, str], wanted: list[str]
+) -> None:
+    """As /workloads names it: what that does not know is left out."""
+    step = Step(3, 0, PodAdded(pod=make_pod(owner=owner, labels=labels)), "", None)
+    demands = demands_of((step,))
+    assert demands is not None
+    assert demands.belongs_to == wanted

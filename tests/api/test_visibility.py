@@ -265,6 +265,7 @@ def ask_why_not(world: World) -> None:
 
 def ask_workload(world: World) -> None:
     world.refused(f"/workloads/{OWN}/deploy/web/explain", 404)
+    world.refused("/workloads/-/deploy/web/explain")
     for namespace in world.namespaces:
         world.refused(f"/workloads/{namespace}/deploy/web/explain")
 

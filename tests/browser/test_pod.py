@@ -135,6 +135,35 @@ def test_the_command_of_the_next_step(watched: Watched, url: str, *, script: boo
         assert page.locator("main img, main script, main b, main i").count() == 0
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
+def test_the_group_of_a_pod(
+    watched: Watched, url: str, size: tuple[int, int], *, script: bool
+) -> None:
+    """The page of a member leads to its group, which says what holds it and who its members are;
+    each of them leads to its page."""
+    stream, path = quote(HOSTILE, safe=""), quote(NAME, safe="")
+    with watched.page(size=size, script=script) as page:
+        call = f"{url}/api/v1/workloads/{path}/group/{path}/explain?stream={stream}"
+        group = page.request.get(call).json()
+        page.goto(f"{url}/pods/{path}/pod2%20{path}?stream={stream}")
+        page.get_by_role("link", name=f"group/{NAME}").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(f"Pod group {NAME}/{NAME}")
+        expect(page.locator(".lead")).to_contain_text(group["why"])
+        expect(page.locator(".next-step")).to_contain_text("Next step: ")
+        members = page.locator('section[aria-labelledby="members"] li')
+        expect(members).to_have_count(len(group["members"]))
+        for member in group["members"]:
+            row = members.filter(has_text=member["pod"])
+            expect(row).to_contain_text(member["node"] or "without a node")
+        assert page.locator("main img, main script, main b, main i").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        if script:
+            assert watched.accessibility(page) == []
+        page.get_by_role("link", name=group["members"][0]["pod"]).last.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(group["members"][0]["pod"])
+
+
 def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
     with watched.page() as page:
         path, story = retried(page, url)

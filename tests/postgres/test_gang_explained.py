@@ -161,3 +161,11 @@ def test_the_api_answers_the_same(address: str, explained: Any) -> None:
         client = Client(application(desk, OpenGate(local_only=True)))
         found = client.get("/workloads/default/group/big/explain")
         assert found == explained("group/big")
+        assert found["members"] == [{"pod": f"default/big-{n}", "node": None} for n in range(5)]
+        assert client.get("/workloads/-/group/big/explain") == found
+        problem = client.problem("/workloads/-/group/train/explain", 400)
+        assert "default/group/train, other/group/train" in problem
+        train = client.get("/workloads/default/group/train/explain")
+        assert sum(bool(member["node"]) for member in train["members"]) == train["placed"] == 3
+        demands = client.get("/pods/default/big-4/timeline")["demands"]
+        assert demands["belongs_to"] == ["group/big"]

@@ -13,6 +13,8 @@ from eventsched.history.explain.workloads.workload import Workload
 
 MOST_NODES, MOST_GROUPS = 5, 20
 """Nodes and groups that are listed; ``--full`` lists all."""
+MOST_MEMBERS = 1_000
+"""Members of a pod group that are listed as an object."""
 
 
 def workload_text(
@@ -71,6 +73,9 @@ def workload_json(
             "minimum": members.minimum,
             "why": verdict.reason,
             "next_step": verdict.next_step or None,
+            "members": [
+                {"pod": name, "node": node or None} for name, node in members.in_order(MOST_MEMBERS)
+            ],
         }
     return document
 

@@ -67,7 +67,8 @@ class StoryLineAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
     """What a pod asks for, as the record at ``position`` says. ``requests`` are as in a manifest,
     and what the scheduler counts: of all containers, with overhead. ``others`` names what else
-    decides about nodes, such as pod affinity."""
+    decides about nodes, such as pod affinity. ``belongs_to`` are its workloads and its pod group,
+    as ``KIND/NAME`` with the kinds of /workloads."""
 
     position: int
     priority: int
@@ -75,6 +76,7 @@ class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
     node_selector: dict[str, str]
     tolerations: list[str]
     others: list[str]
+    belongs_to: list[str]
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):

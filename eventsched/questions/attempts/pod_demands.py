@@ -6,8 +6,16 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod, pod_requests
 from eventsched.domain.objects.placement_terms import Toleration
 from eventsched.history.explain.explanation import Step
+from eventsched.history.explain.workloads.workload import (
+    DEPLOYMENT,
+    REPLICA_SET,
+    SHORT_KINDS,
+    deployment_of,
+    labelled_hash,
+)
 from eventsched.history.why_not.changes import quantity
 from eventsched.questions.attempts.attempt_answers import PodDemands
+from eventsched.scheduling.framework.pod_groups import membership
 
 
 def demands_of(steps: Sequence[Step]) -> PodDemands | None:
@@ -36,7 +44,24 @@ def _demands(position: int, pod: Pod) -> PodDemands:
         node_selector=dict(spec.node_selector),
         tolerations=[_words(each) for each in spec.tolerations],
         others=[name for name, is_there in others.items() if is_there],
+        belongs_to=_belongs_to(pod),
     )
+
+
+def _belongs_to(pod: Pod) -> list[str]:
+    """A Deployment comes before its ReplicaSet, and the pod group last."""
+    names = []
+    if pod.owner is not None and not pod.owner.foreign and pod.owner.kind in SHORT_KINDS:
+        kind, name = pod.owner.kind, pod.owner.name
+        if kind == REPLICA_SET:
+            hashed = labelled_hash(records.PodAdded(pod=pod))
+            if deployment := deployment_of(name, hashed):
+                names.append(f"{SHORT_KINDS[DEPLOYMENT]}/{deployment}")
+        names.append(f"{SHORT_KINDS[kind]}/{name}")
+    own = membership(pod)
+    if own is not None and "/" not in (name := own.group.partition("/")[2]):
+        names.append(f"group/{name}")  # an annotation could have anything
+    return names
 
 
 def _words(toleration: Toleration) -> str:

@@ -6,7 +6,7 @@ they are found in the scheduler's state.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from eventsched.domain.errors import InputError
@@ -28,13 +28,20 @@ _PLUGIN = "Coscheduling"
 @dataclass(frozen=True)
 class GroupMembers:
     """The pods of a group that are not being deleted, by uid. ``minimum`` is how many have to be
-    bound together, 0 if none says so. ``problem`` is what is wrong with a member's labels."""
+    bound together, 0 if none says so. ``problem`` is what is wrong with a member's labels.
+    ``nodes`` are those that are bound or reserved, by uid."""
 
     namespace: str
     name: str
     minimum: int
     pods: Mapping[str, Pod]
     problem: str = ""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+    def in_order(self, most: int) -> list[tuple[str, str]]:
+        """The names of at most so many members with their nodes, those without one first."""
+        members = [(pod.full_name, self.nodes.get(uid, "")) for uid, pod in self.pods.items()]
+        return sorted(members, key=lambda member: (member[1] != "", member[0]))[:most]
 
 
 class GroupVerdict(NamedTuple):
@@ -69,10 +76,11 @@ def group_members(state: SchedulerState, target: ExplainTarget, stream: str) -> 
         problem = f"{target.word} is in {len(found)} namespaces"
         raise InputError("POD", problem, f"name one: {names}")
     pods = groups[found[0]]
+    nodes = {uid: node for uid in pods if (node := state.pods[uid].booked_node)}
     memberships = [own for pod in pods.values() if (own := membership(pod)) is not None]
     return GroupMembers(
         found[0].partition("/")[0], target.name, max(own.minimum for own in memberships), pods,
-        next((own.problem for own in memberships if own.problem), ""),
+        next((own.problem for own in memberships if own.problem), ""), nodes,
     )  # fmt: skip
 
 

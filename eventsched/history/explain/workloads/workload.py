@@ -21,18 +21,19 @@ POD, POD_GROUP = "Pod", "PodGroup"
 _HASH_LABEL = "pod-template-hash"
 _HASH = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{1,10}")
 """The characters of a hash: SafeEncodeString in apimachinery/pkg/util/rand/rand.go."""
-_SHORT = {
+SHORT_KINDS = {
     DEPLOYMENT: "deploy",
     "Job": "job",
     REPLICA_SET: "rs",
     "StatefulSet": "sts",
     "DaemonSet": "ds",
 }
+"""The kinds of workloads, with their short names."""
 _OF_GROUPS = ("group", "podgroup", "pg", "gang")
 _NAMES = {
-    **{short: kind for kind, short in _SHORT.items()},
-    **{kind.lower(): kind for kind in (*_SHORT, POD)},
-    **{f"{kind.lower()}s": kind for kind in (*_SHORT, POD)},
+    **{short: kind for kind, short in SHORT_KINDS.items()},
+    **{kind.lower(): kind for kind in (*SHORT_KINDS, POD)},
+    **{f"{kind.lower()}s": kind for kind in (*SHORT_KINDS, POD)},
     "po": POD,
     **dict.fromkeys(_OF_GROUPS, POD_GROUP),
 }
@@ -40,7 +41,7 @@ OwnerName = tuple[str, str, str]
 """Namespace, kind and name of a controller."""
 EXAMPLES = 3
 """Pods of a group that are named."""
-WORKLOADS = tuple(_SHORT)
+WORKLOADS = tuple(SHORT_KINDS)
 """The kinds of workloads."""
 _OF_CRON = ("cj", "cronjob", "cronjobs")
 _PHRASES = {
@@ -62,7 +63,7 @@ class ExplainTarget(NamedTuple):
     @property
     def full_name(self) -> str:
         """``NAMESPACE/deploy/NAME``; for a pod ``NAMESPACE/NAME``."""
-        short = () if self.kind == POD else (_SHORT.get(self.kind, _OF_GROUPS[0]),)
+        short = () if self.kind == POD else (SHORT_KINDS.get(self.kind, _OF_GROUPS[0]),)
         return "/".join((*((self.namespace,) if self.namespace else ()), *short, self.name))
 
 
@@ -167,7 +168,7 @@ def _kind(word: str, short: str) -> str:
             "name one of its jobs: job/NAME",
         )
     if (kind := _NAMES.get(_bare(short))) is None:
-        known = ", ".join((*_SHORT.values(), _OF_GROUPS[0], "pod"))
+        known = ", ".join((*SHORT_KINDS.values(), _OF_GROUPS[0], "pod"))
         raise InputError("POD", f"{word}: {short} is not a kind of workload", f"there are {known}")
     return kind
 

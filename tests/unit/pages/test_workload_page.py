@@ -1,0 +1,65 @@
+"""The page of a workload or pod group over given answers, and the ways to it."""
+
+from typing import Any
+
+from tests.unit.pages.test_site import MARKUP, GivenApi, client
+
+WORKLOAD = {
+    "stream": "live", "kind": "Job", "namespace": "prod", "name": "report", "owners": ["report"],
+    "pods": 3, "placed": 1, "nodes": [{"node": "n1", "pods": 1}],
+    "groups": [
+        {"pods": 2, "state": "queued", "states": {"backoff": 1, "unschedulable": 1}, "tried": True,
+         "plugin": "NodeResourcesFit", "code": "Unschedulable", "reason": "Insufficient cpu",
+         "since": "2026-11-25T19:00:00+00:00", "deleting": 0, "examples": ["prod/a", "prod/b"],
+         "helps": "another node"}
+    ],
+}  # fmt: skip
+
+
+def text_of(path: str, **more: Any) -> tuple[str, GivenApi]:
+    """The text of a page over the answer with other fields, and the API that it asked."""
+    api = GivenApi(explain={**WORKLOAD, **more})
+    answer = client(api).get(path)
+    assert answer.status_code == 200
+    return " ".join(answer.text.split()), api
+
+
+def test_a_workload_by_why_its_pods_wait() -> None:
+    text, api = text_of("/workloads/prod/job/report?stream=live")
+    assert api.asked[0][:2] == ("/api/v1/workloads/prod/job/report/explain", "stream=live")
+    assert "<h1>Job prod/report</h1>" in text
+    assert "3 pods: 1 on 1 node, 2 without a node." in text
+    assert "Node<wbr>Resources<wbr>Fit: Insufficient cpu" in text
+    assert '<a href="/pods/prod/b?stream=live">prod/b</a>' in text
+    assert "eventsched explain prod/job/report --stream live" in text
+    assert "Members" not in text
+
+
+def test_a_pod_group_with_its_members() -> None:
+    members = [{"pod": "prod/a", "node": None}, {"pod": "prod/c", "node": MARKUP}]
+    more = {"kind": "PodGroup", "minimum": 3, "members": members, "next_step": "add a node"}
+    text, _ = text_of("/workloads/-/group/gang", why=f"its pod {MARKUP} holds it", **more)
+    assert "<h1>Pod group prod/report</h1>" in text
+    assert "it needs 3 at once" in text
+    assert "Next step: add a node." in text
+    assert '<li><a href="/pods/prod/a">prod/a</a> <span class="quiet">without a node' in text
+    assert MARKUP not in text
+    assert "eventsched explain group/gang" in text
+    text, _ = text_of("/workloads/-/group/gang", why="it is complete", **{**more, "groups": []})
+    assert "All of them are on nodes." in text
+
+
+def test_the_ways_to_a_group() -> None:
+    """By its name alone, with its namespace, and from the page of a pod that is not there."""
+    problem = {"status": 400, "title": "Bad Request", "detail": "there is no pod prod/gang"}
+    pages = client(GivenApi(timeline=problem))
+    for path, place in (
+        ("/groups/gang", "/workloads/-/group/gang"),
+        ("/groups/prod/gang?stream=live", "/workloads/prod/group/gang?stream=live"),
+        ("/groups/a%2520b", "/workloads/-/group/a%2520b"),
+    ):
+        answer = pages.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (308, place)
+    assert 'href="/workloads/prod/group/gang?stream=live"' in (
+        pages.get("/pods/prod/gang?stream=live&at=5").text
+    )
