@@ -207,6 +207,8 @@ def test_values_of_0_1_render_as_before(tmp_path: Path) -> None:
         ({"plugins": {"enabled": [{"weight": 10}]}}, "/plugins/enabled/0"),
         ({"pluginConfig": [{"args": {}}]}, "/pluginConfig/0"),
         ({"database": {"port": 70000}}, "/database/port"),
+        ({"monitoring": {"databaseBytes": 0}}, "/monitoring/databaseBytes"),
+        ({"monitoring": {"databaseBytes": "1Ti"}}, "/monitoring/databaseBytes"),
         ({"networkPolicy": {"egressPorts": ["http"]}}, "/networkPolicy/egressPorts/0"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -229,6 +231,27 @@ def test_monitoring_is_what_the_components_have(tmp_path: Path) -> None:
     service = the(made, "Service")["metadata"]["labels"]
     assert ours["selector"]["matchLabels"].items() <= service.items()
     assert not [each for each in templated() if each["kind"] in kinds]
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ({}, 107374182400),
+        ({"databaseBytes": None}, 107374182400),
+        ({"databaseBytes": 2**40}, 2**40),
+    ],
+)
+def test_the_size_from_which_on_the_database_is_large(given: dict[str, Any], limit: int) -> None:
+    """Both alerts have the value, as digits; nothing else of the rules depends on it."""
+    made = the(templated(monitoring={"prometheusRule": True, **given}), "PrometheusRule")["spec"]
+    rules = {rule.get("alert"): rule for group in made["groups"] for rule in group["rules"]}
+    large = rules["EventschedDatabaseLarge"]["expr"]
+    filling = rules["EventschedDatabaseFillingUp"]["expr"]
+    assert large.endswith(f" > {limit}")
+    assert filling.count(f" > {limit} and") == filling.count(f" <= {limit}") == 1
+    plain = (CHART / "files" / "alerts.yaml").read_text()
+    assert plain.count("107374182400") == 4, "three limits and a comment"
+    assert yaml.safe_load(plain.replace("107374182400", str(limit))) == made
 
 
 def test_names_of_digits_stay_text() -> None:

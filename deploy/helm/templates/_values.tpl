@@ -41,7 +41,7 @@
   "extender" (list "enabled" "tlsSecret")
   "api" (list "enabled" "ui" "users")
   "monitoring" (list "serviceMonitor" "prometheusRule" "dashboard" "interval" "labels"
-    "dashboardLabels") -}}
+    "dashboardLabels" "databaseBytes") -}}
 {{- $whole := list "pluginConfig" "profiles" "settings" "global" -}}
 {{- $unused := list -}}
 {{- range $section, $values := .Values }}
