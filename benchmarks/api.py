@@ -13,7 +13,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,6 +126,18 @@ def row_answers(url: str, runs: int = 7) -> dict[str, Any]:
         app = application(Desk(streams, FoldedStates()), OpenGate(local_only=False))
         answers: dict[str, Any] = asyncio.run(_measured(app, runs, only_rows=True))["answers"]
     return answers
+
+
+def answers_to(url: str, paths: Sequence[str], runs: int) -> Iterator[tuple[str, list[float]]]:
+    """Each path with the seconds of wall time of its answers; the first one does not count."""
+
+    async def taken(app: ASGIApp, path: str) -> list[float]:
+        return [(await _taken(app, Question(path), {})).wall for _ in range(runs + 1)][1:]
+
+    with opened_streams(url, None) as streams:
+        app = application(Desk(streams, FoldedStates()), OpenGate(local_only=False))
+        for path in paths:
+            yield path, asyncio.run(taken(app, path))
 
 
 def report(answers: dict[str, Any]) -> str:

@@ -21,6 +21,7 @@ import psycopg
 
 from benchmarks.api import report, row_answers
 from benchmarks.copies import multiply
+from benchmarks.existing_pods import existing_pod_answers
 from benchmarks.queries import FORMER, RESULTS, asked
 from eventsched.cli.main import main as eventsched
 from eventsched.cli.output.tables import table
@@ -102,6 +103,7 @@ def _measure(url: str, folder: Path, options: argparse.Namespace) -> None:
     }
     found["commands"] = {name: _command(each, url) for name, each in commands.items()}
     found["api"] = row_answers(url)
+    found["existing pods"] = existing_pod_answers(url)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "big_log.json").write_text(json.dumps(found, indent=1) + "\n")
     print(f"{found['decisions']:,} decisions; the upgrade took {found['upgraded']:.0f} s\n")
@@ -110,6 +112,8 @@ def _measure(url: str, folder: Path, options: argparse.Namespace) -> None:
     rows = [[name, f"{seconds:.2f}"] for name, seconds in found["commands"].items()]
     print(table((), rows, ["command as a whole", "seconds"]), "\n")
     print(report(found["api"]), "\n")
+    rows = [[name, f"{seconds:.3f}"] for name, seconds in found["existing pods"].items()]
+    print(table((), rows, ["about a million pods that exist", "seconds"]), "\n")
     rows = [
         [name, f"{size / found['decisions']:.0f}"]
         for name, size in found["bytes"].items()

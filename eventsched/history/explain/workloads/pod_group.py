@@ -39,7 +39,7 @@ class GroupMembers:
     nodes: Mapping[str, str] = field(default_factory=dict)
 
     def in_order(self, most: int) -> list[tuple[str, str]]:
-        """The names of at most so many members with their nodes, those without one first."""
+        """The names of at most ``most`` members with their nodes, those without one first."""
         members = [(pod.full_name, self.nodes.get(uid, "")) for uid, pod in self.pods.items()]
         return sorted(members, key=lambda member: (member[1] != "", member[0]))[:most]
 
