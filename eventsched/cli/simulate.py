@@ -13,7 +13,7 @@ from eventsched.cli.database_options import DATA_DIR, add_database_options, data
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.progress import ProgressLine
 from eventsched.cli.output.simulation_output import summary_text
-from eventsched.cli.output.tables import width_of_output
+from eventsched.cli.output.tables import duration, width_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.load import Source
@@ -236,10 +236,22 @@ def _run(
             if story is not None:
                 text = story_text(story, width=width_of_output())
             print(f"\n{text}")
+    _warn_of_still_nodes(str(options.generate or ""), report)
     for plugin, message in report.failures.items():
         where = assembly.files.get(plugin, plugin)
         print(f"eventsched simulate: {where}: {message}; fix the plugin", file=sys.stderr)
     return BAD_INPUT if report.failures else 0
+
+
+def _warn_of_still_nodes(generate: str, report: SimulationOutcome) -> None:
+    """Says so if nodes were to change, and the run was over before one did."""
+    asked = [name for name in ("node-life", "churn", "flaps") if f",{name}=" in generate]
+    if asked and not report.nodes_changed and not report.nodes_removed:
+        print(
+            f"warning: --generate: {' and '.join(asked)} changed no node, because the run ended at "
+            f"{duration(report.virtual)}; add rate=PODS_PER_SECOND and runtime=SECONDS",
+            file=sys.stderr,
+        )
 
 
 def _why(

@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         print_document(_as_json(results, schema), options.output)
     else:
         for result in results:
-            print(_as_text(result))
+            print(_as_text(result, has_checkpoints=options.checkpoints is not None))
         for line in (*schema.differences, *filter(None, [schema.note])):
             print(f"schema: {line}")
     return DIFFERS if schema.differences or any(result.problems for result in results) else 0
@@ -237,14 +237,21 @@ def _first_line(problem: psycopg.Error) -> str:
     return str(problem).strip().splitlines()[0]
 
 
-def _as_text(result: Result) -> str:
+def _as_text(result: Result, *, has_checkpoints: bool) -> str:
+    proof = _proof(result)
+    if has_checkpoints and not proof and not result.problems:
+        records = counted(result.records, "record")
+        proof = (
+            f"\nstream {result.stream}: no checkpoint proves its {records}; the hash chain alone "
+            "speaks for them"
+        )
     if not result.problems:
         lacking = _lacking(result)
         return (
             f"stream {result.stream}: {counted(result.records, 'record')} in "
             f"{counted(result.batches, 'batch')} and {counted(result.decisions, 'decision')}"
             f"{lacking} are what was written; checked in {result.seconds:.2f} s"
-            f"{_start(result)}{_proof(result)}"
+            f"{_start(result)}{proof}"
         )
     lines = [
         f"stream {result.stream}: "
@@ -254,7 +261,7 @@ def _as_text(result: Result) -> str:
     ]
     if not result.is_whole:
         lines.append(f"stream {result.stream}: only the first {MOST_PROBLEMS} problems are shown")
-    return "\n".join(lines) + _proof(result)
+    return "\n".join(lines) + proof
 
 
 def _start(result: Result) -> str:

@@ -19,6 +19,7 @@ NOTICES: Mapping[str, Any] = {
 }
 """Options of libpq that detect a server that vanished silently within half a minute."""
 _REMEDY = "write postgresql://USER@HOST:PORT/DATABASE, or use --data-dir"
+_HOSTS_REMEDY = "write postgresql://USER@HOST:PORT,HOST:PORT/DATABASE"
 
 
 _HOST_LIST = re.compile(r"(?<=://)((?:[^@/?#]*@)?)([^@/?#]*,[^@/?#]*)(/[^?#]*)?(\?)?")
@@ -43,7 +44,7 @@ def _as_options(found: re.Match[str]) -> str:
 
 def sqlalchemy_url(address: str) -> URL:
     """The URL with psycopg 3 as its driver; several hosts become options, as in libpq's other form.
-    Raises InputError if it is not a Postgres URL."""
+    Raises InputError if it is not a Postgres URL, or has neither one port nor one for each host."""
     try:
         url = make_url(_HOST_LIST.sub(_as_options, address, count=1))
     except (ArgumentError, ValueError) as problem:
@@ -53,7 +54,24 @@ def sqlalchemy_url(address: str) -> URL:
     password = url.query.get("password")  # libpq accepts it there too; it must not be shown
     if isinstance(password, str):
         url = url.set(password=password).difference_update_query(["password"])
-    return url.set(drivername="postgresql+psycopg")
+    return _with_a_port_for_each_host(url).set(drivername="postgresql+psycopg")
+
+
+def _with_a_port_for_each_host(url: URL) -> URL:
+    """For libpq one port serves all hosts; SQLAlchemy wants one for each. Raises InputError."""
+    hosts, ports = url.query.get("host", ""), url.query.get("port")
+    if isinstance(hosts, tuple) or isinstance(ports, tuple):
+        raise InputError("--database", "names its hosts or ports twice", _HOSTS_REMEDY)
+    if ports is None and "," in hosts and url.port:
+        ports = str(url.port)
+        url = url._replace(port=None)
+    if ports is None or hosts.count(",") == ports.count(","):
+        return url
+    count, given = hosts.count(",") + 1, ports.split(",")
+    if len(given) > 1:
+        problem = f"names {count} host{'s' * (count > 1)} and {len(given)} ports"
+        raise InputError("--database", problem, _HOSTS_REMEDY)
+    return url.update_query_dict({"port": ",".join(given * count)})
 
 
 def shown(address: str | URL) -> str:

@@ -247,3 +247,14 @@ def test_the_text_leaves_small_tables_together(capsys: Capture, address: str) ->
     assert any("smaller  " in line for line in lines)
     assert lines[-4].startswith("all ")
     assert lines[-2].startswith(f"stream {TIGHT} grows by ")
+
+
+def test_a_stream_of_a_moment_has_no_growth(
+    capsys: Capture, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All pods of a simulation that arrive at once would grow by terabytes a day."""
+    monkeypatch.setattr(log_statistics, "SHORTEST_SPAN", 365 * DAY)
+    assert main(["db", "stats", "--database", address, "--disk", "1Ti"]) == 0
+    text = capsys.readouterr().out
+    assert "is too young for an estimate of its growth: its records are from less than" in text
+    assert text.splitlines()[-1].endswith("is not forecast yet")

@@ -241,6 +241,18 @@ def test_an_empty_stream(database: str, tmp_path: Path, capsys: Capture) -> None
     assert main(verify) == 0
 
 
+def test_a_stream_without_a_checkpoint_is_named(anchored: Anchored, capsys: Capture) -> None:
+    """It must not look as proved as the others."""
+    PostgresEventLog(anchored.url, "another").close()
+    capsys.readouterr()
+    assert anchored.verify() == 0
+    shown = capsys.readouterr().out
+    assert shown.count("proves the records before") == 1
+    assert (
+        "\nstream another: no checkpoint proves its 0 records; the hash chain alone speaks for them"
+    ) in shown
+
+
 # --- the schema ---------------------------------------------------------------------------
 
 

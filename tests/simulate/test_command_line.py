@@ -400,3 +400,24 @@ def test_words_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) 
         capsys.readouterr().err
         == r"eventsched: b'\xff' is not UTF-8; see `eventsched --help`" + "\n"
     )
+
+
+def test_the_summary_says_how_nodes_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    load = "nodes=5,pods=20,shape=plain,seed=1,rate=1,runtime=60,node-life=20s,churn=10s"
+    found = answer(capsys, "simulate", "--generate", load)
+    removed, changed = found["nodes_removed"], found["nodes_changed"]
+    assert removed
+    assert changed
+    assert main(["simulate", "--generate", load]) == 0
+    shown = capsys.readouterr()
+    assert f"\n{removed} nodes removed, {changed} changes of nodes\n" in shown.out
+    assert "warning" not in shown.err
+
+
+def test_a_load_that_ends_before_a_node_changes_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*GENERATED[:2], f"{GENERATED[2]},node-life=1h,flaps=1h"]) == 0
+    assert (
+        "warning: --generate: node-life and flaps changed no node, because the run ended at "
+    ) in capsys.readouterr().err

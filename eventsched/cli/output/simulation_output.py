@@ -16,6 +16,7 @@ def summary_text(report: SimulationOutcome) -> str:
         f"{report.pods_per_second:,.0f} pods/s over {report.seconds:.2f} s; virtual time "
         f"{duration(report.virtual)}; {counted(report.records, 'record')} in stream "
         f"{report.stream}, {report.bytes_per_pod:,.0f} bytes a pod",
+        *_changes(report),
         "",
         table(
             ("resource", "mean", "peak"),
@@ -44,3 +45,11 @@ def summary_text(report: SimulationOutcome) -> str:
         lines += ["", f"ended early: {report.stopped}"]
     lines += ["", f"state digest {report.state_digest}; log head {report.log_head}"]
     return "\n".join(lines)
+
+
+def _changes(report: SimulationOutcome) -> list[str]:
+    """A line about the nodes that were removed or changed while it ran, if any were."""
+    removed, changed = report.nodes_removed, report.nodes_changed
+    if not removed and not changed:
+        return []
+    return [f"{counted(removed, 'node')} removed, {counted(changed, 'change')} of nodes"]

@@ -6,7 +6,7 @@ from eventsched.cli.output.tables import counted, size, table
 from eventsched.cli.output.time_format import iso, moment, rough
 from eventsched.domain.units import DAY
 from eventsched.eventlog.inspection.log_statistics import (
-    Growth,
+    SHORTEST_SPAN,
     LogStatistics,
     StreamStatistics,
     TableStatistics,
@@ -22,10 +22,10 @@ _LONGEST = 100 * 365
 def statistics_text(log: LogStatistics, disk: int | None) -> str:
     """Streams, tables and growth; with ``disk`` (bytes) also when the database fills it."""
     lines = [_streams_text(log.streams), "", _tables_text(log)]
-    growing = [stream for stream in log.streams if stream.growth is not None]
-    if growing:
+    written = [stream for stream in log.streams if stream.records]
+    if written:
         lines.append("")
-    lines += [_growth_text(stream, stream.growth) for stream in growing if stream.growth]
+    lines += [_growth_text(stream) for stream in written]
     if disk is not None:
         lines.append(_forecast_text(log, disk))
     return "\n".join(lines)
@@ -124,7 +124,13 @@ def _table_row(
     )
 
 
-def _growth_text(stream: StreamStatistics, growth: Growth) -> str:
+def _growth_text(stream: StreamStatistics) -> str:
+    growth = stream.growth
+    if growth is None:
+        return (
+            f"stream {stream.stream} is too young for an estimate of its growth: its records are "
+            f"from less than {rough(SHORTEST_SPAN)}"
+        )
     day = "simulated day" if stream.is_simulated else "day"
     span = rough(round(growth.seconds * 1e6))
     basis = f"its whole age, {span}" if growth.is_whole_age else "its last day"
@@ -138,7 +144,8 @@ def _forecast_text(log: LogStatistics, disk: int) -> str:
     days = _days_until_full(log, disk)
     what = f"a disk of {size(disk)} for this database, which has {size(log.database_bytes)},"
     if days is None:
-        return f"{what} is not filled: nothing grows"
+        is_known = any(stream.growth for stream in log.streams) or not log.decisions
+        return f"{what} " + ("is not filled: nothing grows" if is_known else "is not forecast yet")
     if not days:
         return f"{what} is too small"
     if days > _LONGEST:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.units import DAY, is_virtual
+from eventsched.domain.units import DAY, SECOND, is_virtual
 from eventsched.eventlog.postgres.writer_connection import connect
 from eventsched.eventlog.schema import migrations
 
@@ -63,6 +63,11 @@ _SERVER = (
     "SELECT pg_database_size(current_database()),"
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 )
+
+
+SHORTEST_SPAN = 300 * SECOND
+"""µs between the first record and the last one (for a scheduler's stream: and now) from which the
+growth in a day is estimated."""
 
 
 class TableStatistics(NamedTuple):
@@ -214,9 +219,9 @@ class _Span(NamedTuple):
 def _growth(
     connection: psycopg.Connection[Any], span: _Span, bytes_per_record: float
 ) -> Growth | None:
-    """The growth by the last day of the span. None if the span has no length."""
+    """The growth by the last day of the span. None if the span is too short to say anything."""
     since = max(span.since, span.until - DAY)
-    if since == span.until:
+    if span.until - since < SHORTEST_SPAN:
         return None
     values = {"stream": span.stream, "first": span.first, "next": span.end, "at": since}
     [(position,)] = connection.execute(_POSITION_AT, values).fetchall()

@@ -35,6 +35,8 @@ class MeasuredLog(Protocol):
 class SimulationOutcome:
     """A run's outcome.
 
+    - ``nodes``: those at the end; ``nodes_removed``: those that went while it ran;
+      ``nodes_changed``: changes of nodes.
     - ``seconds``: real time of the run alone; ``virtual``: the virtual time at the end (µs).
     - ``placed``: pods that were bound at some time; ``pending``: pods that wait at the end.
     - ``reasons``: the last message of waiting pods → their number; ``examples``: → one of them.
@@ -47,6 +49,8 @@ class SimulationOutcome:
     """
 
     nodes: int
+    nodes_changed: int
+    nodes_removed: int
     pods: int
     placed: int
     pending: int
@@ -87,6 +91,8 @@ class SimulationOutcome:
         usage = log.usage()
         return cls(
             nodes=state.nodes.live,
+            nodes_changed=counters.nodes_changed,
+            nodes_removed=counters.nodes_removed,
             pods=counters.arrived,
             placed=counters.placed,
             pending=len(waiting) + len(state.reservations),
@@ -122,6 +128,8 @@ class SimulationOutcome:
         """The machine-readable summary."""
         return {
             "nodes": self.nodes,
+            "nodes_changed": self.nodes_changed,
+            "nodes_removed": self.nodes_removed,
             "pods": self.pods,
             "placed": self.placed,
             "pending": self.pending,

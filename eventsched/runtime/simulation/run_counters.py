@@ -24,7 +24,7 @@ _OWN_FAILURES = frozenset(
 _COUNTED = frozenset(
     {
         PodDecided, PodQueued, PodBound, records.PodUnreserved, records.PodAdded,
-        records.PodDeleted, records.PodSkipped,
+        records.PodDeleted, records.PodSkipped, records.NodeUpdated, records.NodeDeleted,
     }
 )  # fmt: skip
 """The kinds of records that are counted."""
@@ -47,6 +47,8 @@ class RunCounters:
     attempts: int = 0
     decided: int = 0
     arrived: int = 0
+    nodes_changed: int = 0
+    nodes_removed: int = 0
     errors: int = 0
     errors_in_a_row: int = 0
     resumed: int = 0
@@ -84,6 +86,10 @@ class RunCounters:
                 self.arrived += not record.pod.node_name
             case records.PodDeleted() | records.PodSkipped():
                 self.messages.pop(record.uid, None)
+            case records.NodeUpdated():
+                self.nodes_changed += 1
+            case records.NodeDeleted():
+                self.nodes_removed += 1
 
     def snapshot(self) -> dict[str, Any]:
         """The counters as JSON values, for ``restore``."""

@@ -2,9 +2,10 @@
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import create_engine
 
 from eventsched.domain.errors import InputError
-from eventsched.eventlog.addresses import libpq_url, shown
+from eventsched.eventlog.addresses import libpq_url, shown, sqlalchemy_url
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,29 @@ def test_several_hosts(address: str, options: dict[str, str]) -> None:
     """In both forms that libpq takes."""
     assert conninfo_to_dict(libpq_url(address)) == options
     assert conninfo_to_dict(address).items() - {("port", ",")} == options.items()
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://me@/db?host=a,b&port=5433", "postgresql://me@:5433/db?host=a,b"]
+)
+def test_one_port_is_that_of_all_hosts(address: str) -> None:
+    """As in libpq. SQLAlchemy, which connects with the same URL, wants one for each."""
+    options = {"user": "me", "host": "a,b", "port": "5433,5433", "dbname": "db"}
+    assert conninfo_to_dict(libpq_url(address)) == options
+    create_engine(sqlalchemy_url(address)).dialect.create_connect_args(sqlalchemy_url(address))
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("postgresql:///db?host=a,b,c&port=1,2", "names 3 hosts and 2 ports"),
+        ("postgresql:///db?host=a&port=1,2", "names 1 host and 2 ports"),
+        ("postgresql://a:1,b/db?host=c,d", "names its hosts or ports twice"),
+    ],
+)
+def test_hosts_and_ports_that_do_not_fit(address: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        sqlalchemy_url(address)
 
 
 @pytest.mark.parametrize(
