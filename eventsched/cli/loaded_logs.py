@@ -5,15 +5,12 @@ All rows are derived from the records again. On the way the state is folded, and
 stored: files have none, and a state of the past would be folded from the first record.
 """
 
-import zlib
 from collections.abc import Iterator
-from uuid import UUID
 
 import msgspec
 import psycopg
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
@@ -21,12 +18,9 @@ from eventsched.eventlog.schema import migrations
 from eventsched.eventlog.whole_stream import LoadProgress, StreamCopy, new_stream_transaction
 from eventsched.history.verify.verified_log import DamagedError, Epoch, Log
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.snapshot_policy import label
+from eventsched.runtime.snapshot_policy import SNAPSHOT_EVERY, snapshot_of
 
-SNAPSHOT_EVERY = 25_000
-"""Positions between two snapshots: as many as the database keeps between them."""
 _HOLDER = "loaded"
-_KEEP = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"
 _RESTORE = "`eventsched verify` says more; restore the file from a copy"
 
 
@@ -42,7 +36,7 @@ def load_log(
     total = 0 if log.head is None else log.head.next
     try:
         with gc_tuning.paused(), new_stream_transaction(address, log.stream) as connection:
-            loading = _Loading(connection, StreamCopy(connection, log.stream, _HOLDER))
+            loading = _Loading(StreamCopy(connection, log.stream, _HOLDER))
             for batch in _batches(log, loading.copy):
                 loading.take(
                     batch, [tuple(each) for each in log.details(batch.first + batch.count)]
@@ -83,10 +77,8 @@ def _begin(copy: StreamCopy, term: Epoch) -> None:
 class _Loading:
     """The loading of one stream: its copy in the database, and the state so far."""
 
-    def __init__(
-        self, connection: psycopg.Connection[tuple[object, ...]], copy: StreamCopy
-    ) -> None:
-        self._connection, self.copy = connection, copy
+    def __init__(self, copy: StreamCopy) -> None:
+        self.copy = copy
         self.state = SchedulerState()
         self._stored = 0
 
@@ -105,16 +97,5 @@ class _Loading:
                 reason = f"does not fit: {problem!r}"
                 raise CorruptLogError(stored.position, reason) from problem
         if self.state.position >= self._stored + SNAPSHOT_EVERY:
-            self._store(batch.hash)
-
-    def _store(self, batch_hash: bytes) -> None:
-        state, term = self.state, self.copy.term
-        body = zlib.compress(b'{"engine":' + snapshot.encode(state) + b"}", 1)
-        self._stored = state.position
-        self._connection.execute(
-            _KEEP,
-            (
-                self.copy.number, term.epoch, UUID(bytes=term.token), state.position, batch_hash,
-                state.digest(), label(), body,
-            ),
-        )  # fmt: skip
+            self._stored = self.state.position
+            self.copy.keep(snapshot_of(self.state, batch.hash))

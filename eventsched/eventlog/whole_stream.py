@@ -21,7 +21,7 @@ from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.chain import ChainWriter, Head, SealedBatch, Term, genesis
-from eventsched.eventlog.port import Batch
+from eventsched.eventlog.port import Batch, StoredSnapshot
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.schema import migrations
 
@@ -35,6 +35,7 @@ APPEND = """
 SELECT eventsched_log.append(%s::integer, %s::integer, %s, %s::bigint, %s::integer, %s::bigint,
     %s::json, %s::bytea, %s::bytea, %s::json, %s::bigint[], %s::bigint[], %s::bytea[])
 """
+KEEP = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"
 LoadProgress = Callable[[int, int], None]
 """Called with the records that were loaded, and how many there are."""
 
@@ -80,6 +81,10 @@ class StreamCopy:
         )  # fmt: skip
         self._hash = batch.hash
 
+    def keep(self, snapshot: StoredSnapshot) -> None:
+        """Stores a snapshot of the state after the last batch."""
+        self._connection.execute(KEEP, _snapshot_values(self._number, self.term, snapshot))
+
 
 class WholeStream(ChainWriter):
     """A new stream until it is committed. ``close`` gives up what was not committed."""
@@ -104,6 +109,11 @@ class WholeStream(ChainWriter):
         UnavailableError if there is no room for the file."""
         self._keep(self._extend(batch))
 
+    def keep(self, snapshot: StoredSnapshot) -> None:
+        """Adds a snapshot of the state after the last batch. Raises UnavailableError as ``append``
+        does."""
+        self._keep(snapshot)
+
     def close(self) -> None:
         """Removes the file."""
         self._file.close()
@@ -113,15 +123,17 @@ class WholeStream(ChainWriter):
         UnavailableError; nothing was written then."""
         with new_stream_transaction(address, self.stream) as connection:
             self._file.seek(0)
-            number = 0
+            number, term = 0, self._term
             while (kept := self._next()) is not None:
                 if isinstance(kept, Term):
-                    number = _acquired(connection, kept, self._holder)
+                    number, term = _acquired(connection, kept, self._holder), kept
+                elif isinstance(kept, StoredSnapshot):
+                    connection.execute(KEEP, _snapshot_values(number, term, kept))
                 else:
                     connection.execute(APPEND, _values(number, kept))
                     progress(kept.head.next, self.head)
 
-    def _keep(self, kept: Term | SealedBatch) -> None:
+    def _keep(self, kept: Term | SealedBatch | StoredSnapshot) -> None:
         try:
             pickle.dump(kept, self._file)
         except OSError as problem:
@@ -131,9 +143,9 @@ class WholeStream(ChainWriter):
                 "set $TMPDIR to a folder with more room",
             ) from problem
 
-    def _next(self) -> Term | SealedBatch | None:
+    def _next(self) -> Term | SealedBatch | StoredSnapshot | None:
         try:
-            kept: Term | SealedBatch = pickle.load(self._file)
+            kept: Term | SealedBatch | StoredSnapshot = pickle.load(self._file)
         except EOFError:
             return None
         return kept
@@ -178,6 +190,13 @@ def _acquired(connection: psycopg.Connection[Any], term: Term, holder: str) -> i
             f"stream {term.stream}", "is written by another process", "name another stream"
         )
     return int(row[0])
+
+
+def _snapshot_values(number: int, term: Term, snapshot: StoredSnapshot) -> tuple[Any, ...]:
+    return (
+        number, term.epoch, UUID(bytes=term.token), snapshot.position, snapshot.hash,
+        snapshot.digest, snapshot.version, snapshot.body,
+    )  # fmt: skip
 
 
 def _values(number: int, sealed: SealedBatch) -> tuple[Any, ...]:

@@ -9,6 +9,8 @@ import zlib
 import msgspec
 
 from eventsched import __version__
+from eventsched.domain.state import snapshot
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import StoredSnapshot
 
 FORMAT = 1
@@ -21,6 +23,9 @@ BYTE_SECONDS = 60e-9
 record, 1 ns (annotations) to 63 ns (affinity terms) a byte (docs/benchmarks.md)."""
 APPLY_SECONDS = 2.0
 """Estimated time, at most, to apply the records after the newest snapshot."""
+SNAPSHOT_EVERY = 25_000
+"""Positions between two snapshots of a stream that is written as a whole: as many as the database
+keeps between the older ones of a live stream."""
 _FIRST = "0.1.0"
 """The version that wrote no format number yet."""
 
@@ -39,13 +44,20 @@ class _SnapshotBody(msgspec.Struct):
     engine: msgspec.Raw
 
 
-def engine_state(snapshot: StoredSnapshot) -> bytes | None:
+def snapshot_of(state: SchedulerState, batch_hash: bytes) -> StoredSnapshot:
+    """The snapshot of a state after the batch with this hash, for readers: a leader or a simulation
+    cannot go on from it."""
+    body = zlib.compress(b'{"engine":' + snapshot.encode(state) + b"}", 1)
+    return StoredSnapshot(state.position, batch_hash, state.digest(), label(), body)
+
+
+def engine_state(stored: StoredSnapshot) -> bytes | None:
     """The state of the engine in a snapshot of a leader or a simulation, for ``Engine.restore``;
     None if it has another format."""
-    if not is_readable(snapshot.version):
+    if not is_readable(stored.version):
         return None
     try:
-        plain = snapshot.body
+        plain = stored.body
         if not plain.startswith(b"{"):  # release 0.1 did not compress a leader's
             plain = zlib.decompress(plain)
         return bytes(msgspec.json.decode(plain, type=_SnapshotBody).engine)

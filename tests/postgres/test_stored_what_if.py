@@ -17,9 +17,12 @@ from eventsched.api.gates.gate import OpenGate
 from eventsched.cli.main import main
 from eventsched.domain.records import StreamStarted
 from eventsched.domain.records.stimuli import WHAT_IF
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.postgres.reader import Reader, streams
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
+from eventsched.runtime.queries.state_at import state_at, stored_states
+from eventsched.runtime.queries.what_if import result_stream
 from tests.api.asking import Client
 from tests.databases import Server, acting_as, migrate
 from tests.postgres.commands import Command
@@ -182,3 +185,31 @@ def test_a_process_that_is_killed_leaves_nothing(log: str) -> None:
         output, errors = again.communicate(timeout=60)
         assert (again.wait(0), complaints(errors)) == (0, [])
     assert "stored as stream other: " in output
+
+
+@pytest.mark.parametrize("first", [(), ("--from", MIDDLE)])
+def test_states_in_the_result_are_near_a_snapshot(
+    run: Run, log: str, config: Path, first: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are those of the records alone."""
+    monkeypatch.setattr(result_stream, "SNAPSHOT_EVERY", 30)
+    monkeypatch.setattr(result_stream, "_BATCH_SIZE", 10)
+    end = stored(run, log, config, *first)["stored"]["records"]
+    with closing(Reader(log, "other", keeps_connection=True)) as reader:
+        starts = {}
+        for position in range(0, end + 1, 20):
+            found = state_at(reader, reader, position, end)
+            starts[position] = found.first
+            folded = SchedulerState()
+            for each in reader.decoded(0, position):
+                folded.apply(each.record, each.at)
+            assert found.state.digest() == folded.digest()
+        kept = {each.position: each.digest for each in stored_states(reader, end)}
+        assert len(kept) > 2
+        assert {first for first in starts.values() if first} <= kept.keys()
+        assert starts[max(starts)] == max(kept.keys() & set(range(max(starts) + 1)))
+        for position, digest in kept.items():
+            assert state_at(reader, reader, position, end).state.digest() == digest
+    of = ("--database", log, "--stream", "other")
+    assert run("verify", *of)[0] == 0
+    assert run("replay", "--verify", *of)[0] == 0
