@@ -22,6 +22,9 @@ DOWNTIME = 60.0
 PAGE_WAIT = 180.0
 """The same while the commands of a page run, one after the other, between stop and start."""
 
+REFUSED = 180.0
+"""Seconds until a replica of 0.1 has started and said so; a busy machine takes a minute."""
+
 REFUSAL = "is newer than this version of eventsched knows"
 """What 0.1 prints about the schema."""
 
@@ -67,7 +70,7 @@ def test_an_upgrade_from_0_1_under_load(
     installed = Installation(cluster)
     plane.admin.create(secret, "eventsched")
     installed.wait_ready(2)
-    arrivals = Arrivals(cluster, namespace)
+    arrivals = Arrivals(cluster, namespace, pause=3.0)  # so that the nodes have room for all
     with arrivals:
         arrivals.wait_placed(4)
         plane.kubectl("scale", where, "deployment/eventsched", "--replicas=0")
@@ -94,7 +97,7 @@ def _refuses_the_way_back(installed: Installation) -> None:
     def names() -> list[str]:
         return [str(pod["metadata"]["name"]) for pod in installed.pods()]
 
-    wait_for(refused, "0.1 refuses the schema", 60, 1.0)
+    wait_for(refused, "0.1 refuses the schema", REFUSED, 1.0)
     plane.kubectl("rollout", "undo", "--namespace=eventsched", "deployment/eventsched")
 
 
@@ -136,7 +139,7 @@ def test_the_how_tos_of_an_upgrade_the_way_back_and_a_dump(
     if not images.has_release():
         pytest.skip(f"this clone does not have the commit {images.RELEASE}")
     secret = postgres.make_database("eventsched", images.RELEASED)
-    postgres.sql("alter role eventsched_migrator createdb")
+    postgres.sql("alter role migrator_of_eventsched createdb")
     arrivals = Arrivals(cluster, namespace, pause=3.0)
     with _released(cluster, secret, tmp_path), arrivals:
         pages = Pages(cluster, postgres, secret, tmp_path)

@@ -82,7 +82,8 @@ class PostgresPod:
     def make_database(self, name: str, image: str | None = None) -> Object:
         """A database with its users and the schema, in the order of docs/deploy.md, by this tree or
         by an image; the Secret ``eventsched-database`` with the addresses, without a namespace."""
-        migrator, scheduler = f"{name}_migrator", f"{name}_scheduler"
+        # No names such as eventsched_migrator, which are roles of the product.
+        migrator, scheduler = f"migrator_of_{name}", f"scheduler_of_{name}"
         password = secrets.token_hex(16)
         self.sql(
             f"create role {migrator} login createrole password '{password}'",
@@ -106,7 +107,7 @@ class PostgresPod:
     def make_archiver(self, name: str) -> Object:
         """A login for the job that archives a database, as docs/how-to/install-with-helm.md makes
         it; the Secret ``eventsched-archive`` with its address, without a namespace."""
-        user, password = f"{name}_archiver", secrets.token_hex(16)
+        user, password = f"archiver_of_{name}", secrets.token_hex(16)
         self.sql(f"create role {user} login password '{password}' in role eventsched_archiver")
         return {
             "apiVersion": "v1",
