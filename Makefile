@@ -154,6 +154,10 @@ site: $(READY) ## the documentation site in build/site; a broken link ends it
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m website.build
 
+.PHONY: pictures
+pictures: $(READY) ## take the README's pictures of the pages again, in docs/images; needs Chromium
+	$(BIN)/python -m website.pictures
+
 schema-facts: $(READY) ## after a new migration: what `eventsched verify` compares the schema with
 	$(BIN)/python -m tests.postgres.schema_facts
 
