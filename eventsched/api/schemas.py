@@ -79,16 +79,16 @@ SCHEMAS: dict[str, Any] = {
             "stream": _TEXT, "kind": _TEXT, "namespace": _TEXT, "name": _TEXT, "owners": _TEXTS,
             "pods": _NUMBER, "placed": _NUMBER,
             "nodes": {"type": "array", "items": _object({"node": _TEXT, "pods": _NUMBER})},
-            "groups": _list("WorkloadGroup"),
+            "groups": _list("WorkloadGroup"), "next_step": _or_null(_TEXT),
         },
         {
-            "minimum": _NUMBER, "why": _TEXT, "next_step": _or_null(_TEXT),
+            "minimum": _NUMBER, "why": _TEXT,
             "members": {
                 "type": "array", "items": _object({"pod": _TEXT, "node": _or_null(_TEXT)}),
             },
         },
-        text="A workload's pods: on which nodes, and why the others wait; of a pod group also how "
-        "many it needs, why it is not bound, what to do, and its first 1,000 members",
+        text="A workload's pods: on which nodes, why the others wait, and what to do; of a pod "
+        "group also how many it needs, why it is not bound, and its first 1,000 members",
     ),
     "Differences": _object(
         {

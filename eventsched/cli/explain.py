@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ from eventsched.eventlog import database
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
-from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
+from eventsched.history.explain.headline import (
+    headline,
+    needs_closed_nodes,
+    with_closed_nodes,
+)
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.pod_group import group_members
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
@@ -106,11 +111,11 @@ def _explain_elsewhere(
 ) -> int:
     """Explains from a log that is not in a database alone."""
     if _is_workload(target, evidence):
-        return _explain_workload(options, target, opened)
+        return _explain_workload(options, target, evidence, opened)
     try:
         return _explain(options, target, evidence, opened)
     except NoPodError as problem:
-        return _explain_bare_group(options, target, opened, problem)
+        return _explain_bare_group(options, target, evidence, opened, problem)
 
 
 def _explain_stored(options: argparse.Namespace, target: ExplainTarget, reader: Reader) -> int:
@@ -151,18 +156,21 @@ def _is_workload(target: ExplainTarget, evidence: Evidence) -> bool:
 
 
 def _explain_bare_group(
-    options: argparse.Namespace, target: ExplainTarget, opened: OpenLog, no_pod: NoPodError
-) -> int:
+    options: argparse.Namespace, target: ExplainTarget, evidence: Evidence, opened: OpenLog,
+    no_pod: NoPodError,
+) -> int:  # fmt: skip
     """Explains the pod group that is named like no pod; raises ``no_pod`` without such a group."""
     group = target._replace(kind=POD_GROUP)
     try:
         group_members(opened.state(None).state, group, opened.log.stream)
     except NoPodError:
         raise no_pod from None
-    return _explain_workload(options, group, opened)
+    return _explain_workload(options, group, evidence, opened)
 
 
-def _explain_workload(options: argparse.Namespace, target: ExplainTarget, opened: OpenLog) -> int:
+def _explain_workload(
+    options: argparse.Namespace, target: ExplainTarget, evidence: Evidence, opened: OpenLog
+) -> int:
     for option in ("attempt", "node", "why-not", "recompute"):
         if getattr(options, option.replace("-", "_")) not in (None, False):
             problem = f"is about one pod, and {target.word} is a workload"
@@ -174,6 +182,9 @@ def _explain_workload(options: argparse.Namespace, target: ExplainTarget, opened
         workload = stored_workload(log, target, members)
     else:
         workload = scanned_workload(log, log.stream, target, members)
+    if example := workload.needs_step:
+        explained = _with_nodes(explain(evidence, example), opened)
+        workload = replace(workload, next_step=headline(explained).next_step)
     if is_document(options.output):
         print_document(workload_json(workload, log.stream, members), options.output)
     else:
@@ -190,15 +201,21 @@ def _explain(
     explained = explain(evidence, name, options.attempt, options.node, recompute)
     if options.why_not is not None:
         return _explain_why_not(options, explained, opened)
-    if needs_closed_nodes(explained):
-        log, reader = opened
-        explained = with_closed_nodes(explained, nodes_at(log, reader, log.head.next))
+    explained = _with_nodes(explained, opened)
     if is_document(options.output):
         print_document(story_json(explained), options.output)
     else:
         now = time.time_ns() // 1_000
         print(story_text(explained, now, width_of_output(), full=options.full))
     return 0
+
+
+def _with_nodes(explained: Explanation, opened: OpenLog) -> Explanation:
+    """The explanation with the nodes that its next step depends on, if it does."""
+    if not needs_closed_nodes(explained):
+        return explained
+    log, reader = opened
+    return with_closed_nodes(explained, nodes_at(log, reader, log.head.next))
 
 
 # Deciding again needs the whole scheduler. Importing it takes longer than most explanations.

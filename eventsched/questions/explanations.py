@@ -1,6 +1,7 @@
 """Why a pod is where it is, or nowhere; and what would have to change for another node."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
-from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
+from eventsched.history.explain.headline import (
+    headline,
+    needs_closed_nodes,
+    with_closed_nodes,
+)
 from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import POD_GROUP, Workload, parse_target
@@ -130,12 +135,24 @@ def _workload(
         if target.kind == POD_GROUP:
             with states.at(stream, None) as folded:
                 members = group_members(folded.state, target, stream.name)
-        return stored_workload(stream.log, target, members), members
+        workload = stored_workload(stream.log, target, members)
     except NoPodError as problem:
         if sees.is_whole:
             raise
         # The remedy names workloads of all namespaces.
         raise NoPodError(problem.where, problem.problem, "check the name") from None
+    return replace(workload, next_step=_step_of(workload, stream, sees)), members
+
+
+def _step_of(workload: Workload, stream: LoggedStream, sees: Visibility) -> str:
+    """The next step of the workload's pod that needs one; "" if none does."""
+    if not (example := workload.needs_step):
+        return ""
+    try:
+        explained = _explained(stream, sees, example, None, None)
+    except NoPodError:  # it was deleted just now, and the log dropped it
+        return ""
+    return headline(with_nodes_to_open(explained, stream, None)).next_step
 
 
 def _remedies(

@@ -93,14 +93,19 @@ def test_ranks(plugin: str | None, code: str, rank: int) -> None:
 
 
 def test_every_answer_names_the_same(asking: Client) -> None:
-    """Not the taint of most nodes, unless nothing else refuses the pod."""
+    """Not the taint of most nodes, unless nothing else refuses the pod. Only ``explain`` asks the
+    nodes: none of those with a taint has the label."""
     pods = {each["name"]: each for each in asking.get("/pods?state=unschedulable")["pods"]}
     assert {name: (each["plugin"], each["reason"]) for name, each in pods.items()} == NAMED
     for name, (plugin, reason) in NAMED.items():
         decision = asking.get(f"/decisions?pod={name}")["decisions"][0]
         summary = asking.get(f"/pods/default/{name}/explain")["summary"]
         assert (decision["plugin"], decision["reason"]) == (plugin, reason)
-        assert (summary["plugin"], summary["reason"]) == (plugin, reason)
+        if name == "labelled":
+            assert (summary["plugin"], summary["nodes"]) == ("NodeAffinity", 2)
+            assert summary["next_step"].startswith("label one of 2 open nodes, such as small-0,")
+        else:
+            assert (summary["plugin"], summary["reason"]) == (plugin, reason)
         assert summary["of"] == 5
     reasons = asking.get("/now")["reasons"]
     assert {(each["plugin"], each["reason"]): each["pods"] for each in reasons} == {

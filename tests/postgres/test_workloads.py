@@ -11,7 +11,9 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.domain import records
 from eventsched.domain.objects import Owner
+from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
@@ -93,6 +95,9 @@ def test_a_deployments_pods_by_reason(explained: Any) -> None:
     assert groups["default/web-7f9c8-g",]["state"] == "gated"
     untried = groups["default/web-7f9c8-n",]
     assert (untried["tried"], untried["states"], untried["reason"]) == (False, {"active": 1}, None)
+    step = "add a larger node, with 90 cpu, or lower its requests"
+    assert found["next_step"] == explained(refused["examples"][0])["summary"]["next_step"] == step
+    assert explained("sts/db")["next_step"] is None
 
 
 @pytest.mark.parametrize(
@@ -135,8 +140,10 @@ def test_the_text_ends_with_a_command_that_explains_one(
 
 
 def test_the_log_is_not_read(address: str, monkeypatch: pytest.MonkeyPatch, explained: Any) -> None:
-    """Except for the first pod of each ReplicaSet whose name fits: those, by their positions."""
+    """Except for the first pod of each ReplicaSet whose name fits: those, by their positions; and
+    the history of the pod whose next step is given."""
     looked: list[int] = []
+    followed: list[str] = []
     records_at = StoredEvidence.records_at
 
     def counted(self: StoredEvidence, positions: Any) -> Any:
@@ -147,11 +154,16 @@ def test_the_log_is_not_read(address: str, monkeypatch: pytest.MonkeyPatch, expl
     def refuse(*_: Any) -> Any:
         raise AssertionError("the log is read")
 
+    def follow(_: StoredEvidence, pod: LoggedPod) -> list[StoredRecord]:
+        followed.append(pod.full_name)
+        return []
+
     monkeypatch.setattr(StoredEvidence, "records_at", counted)
-    monkeypatch.setattr(StoredEvidence, "records", refuse)
+    monkeypatch.setattr(StoredEvidence, "records", follow)
     monkeypatch.setattr(Reader, "batches", refuse)
     assert explained("default/deploy/web")["pods"] == 6
     assert len(looked) == 3  # web-6d4cf56db6, web-7f9c8, web-55
+    assert followed == ["default/web-6d4cf56db6-c"]
     looked.clear()
     assert explained("rs/web-7f9c8")["pods"] == 3
     assert looked == []

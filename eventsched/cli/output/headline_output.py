@@ -51,6 +51,7 @@ def headline_json(explained: Explanation) -> dict[str, Any]:
         "state": answer.state,
         "attempts": answer.attempts,
         "nodes": answer.nodes,
+        "with_reason": answer.with_reason,
         "of": answer.of,
         "deleting": answer.deleting,
         "waits_for": list(answer.waits_for),
@@ -165,7 +166,9 @@ def _waits(answer: Headline, now: int) -> str:
 def _why(answer: Headline) -> str:
     if answer.of:
         plugin = answer.plugin or "PreFilter"
-        return f"{plugin} refuses {answer.nodes} of {counted(answer.of, 'node')}: {answer.reason}"
+        text = f"{plugin} refuses {answer.nodes} of {counted(answer.of, 'node')}"
+        part = answer.with_reason < answer.nodes
+        return f"{text}{f', {answer.with_reason} of them for' if part else ''}: {answer.reason}"
     failed = "failed" if answer.outcome == "error" else "refused it"
     return f"{answer.plugin} {failed}: {answer.reason}" if answer.plugin else answer.reason
 

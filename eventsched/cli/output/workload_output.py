@@ -23,7 +23,7 @@ def workload_text(
 ) -> str:  # fmt: skip
     """The pods on nodes in a line, the others as a table of reasons, the largest group first, and
     how to explain one of them; ``now`` in µs, ``width`` in characters (0: no limit). Of a pod group
-    first why it is not bound, and the next step."""
+    first why it is not bound. The next step comes before the table."""
     waiting = workload.pods - workload.placed
     name = f"{workload.kind} {workload.namespace}/{workload.name}"
     nodes = f"{counted(len(workload.nodes), 'node')}{_nodes(workload, full=full)}"
@@ -32,6 +32,8 @@ def workload_text(
     verdict = None if members is None else group_verdict(workload, members)
     lines = [] if verdict is None else _verdict(name, verdict, width)
     lines += [filled(f"{name} has {counted(workload.pods, 'pod')}: {', '.join(parts)}", width)]
+    if members is None and workload.next_step:
+        lines.append(filled(f"Next step: {workload.next_step}.", width))
     if not workload.groups:
         return "\n".join(lines)
     groups = workload.groups if full else workload.groups[:MOST_GROUPS]
@@ -89,6 +91,7 @@ def _counts(workload: Workload, stream: str) -> dict[str, Any]:
         "owners": list(workload.owners),
         "pods": workload.pods,
         "placed": workload.placed,
+        "next_step": workload.next_step or None,
         "nodes": [{"node": node, "pods": pods} for node, pods in workload.nodes.items()],
         "groups": [
             {

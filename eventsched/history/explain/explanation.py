@@ -125,6 +125,8 @@ class Explanation:
     """The eviction of the pod. A shadow evicts none."""
     closed: tuple[ClosedNodes, ...] | None = None
     """The nodes that only taints or a cordon close to the pod; None if that was not checked."""
+    unselected: tuple[str, ...] = ()
+    """The open nodes that only its node selector or affinity leaves out, if that was checked."""
 
     @property
     def moves(self) -> list[Step]:

@@ -12,16 +12,16 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
-from eventsched.history.closed_nodes import closed_nodes
+from eventsched.history.closed_nodes import closed_nodes, unselected_nodes
 from eventsched.history.dominant_refusal import refusal_rank
-from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals
 from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.history.explain.waits import waits_of_attempt
+from eventsched.history.named_refusal import AFFINITY, CORDON, TAINT, named_refusal
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"
 VICTIMS_NAMED = 3
-_TAINT, _CORDON = "TaintToleration", "NodeUnschedulable"
 _FIT = "NodeResourcesFit"
 _QUEUED = ("active", "backoff", "unschedulable", "gated")
 
@@ -32,9 +32,10 @@ class Headline:
 
     ``since``: when the state began. ``waiting_since``: when a pod without a node was first queued.
     ``until``: the latest time at which the state ends by itself (a backoff, a wait or the flush).
-    ``plugin`` and ``reason``: the dominant refusal of the last attempt (dominant_refusal.py), on
-    ``nodes`` of ``of``; both 0 if no node was refused. ``waits_for``: the plugins whose waits delay
-    the bind, or the scheduling gates. ``helps``: what would help, "" if that is not known.
+    ``plugin`` and ``reason``: the refusal of the last attempt that is named (named_refusal.py), on
+    ``nodes`` of ``of``, of which ``with_reason`` have the reason; all 0 if no node was refused.
+    ``waits_for``: the plugins whose waits delay the bind, or the scheduling gates.
+    ``helps``: what would help, "" if that is not known.
     ``evicted_by``: the pod for which it had to leave its node, or has to; "" without one.
     ``next_step``: what to do about it, as an imperative phrase; "" if a pod needs nothing.
     """
@@ -49,6 +50,7 @@ class Headline:
     plugin: str = ""
     reason: str = ""
     nodes: int = 0
+    with_reason: int = 0
     of: int = 0
     waits_for: tuple[str, ...] = ()
     helps: str = ""
@@ -70,7 +72,7 @@ def headline(explained: Explanation) -> Headline:
         pod.waits_for = tuple(f"{wait.plugin} at {wait.point}" for wait in open_waits)
         pod.until = min((wait.due for wait in open_waits), default=None)
     elif pod.state in _QUEUED and pod.state != "gated":
-        _add_refusal(pod, last, explained.steps)
+        _add_refusal(pod, last, explained)
     if explained.eviction is not None and pod.state in (BOUND, GONE):
         pod.evicted_by = explained.eviction.by
     pod.next_step = _next_step(pod, explained)
@@ -101,10 +103,12 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
     if room is not None and room.position > last and not room.landed:
         left = f"{victims_text(room.victims)} {'has' if len(room.victims) == 1 else 'have'} left"
         return f"wait until {left} {room.decided.node}, it is tried again then"
-    refused = dominant(explained.attempts[-1].refusals) if explained.attempts else None
-    code = refused.code if refused is not None and refused.plugin == pod.plugin else ""
-    name, reasons = explained.pod.full_name, pod.reason.split("; ")
-    spec = _last_seen(explained)
+    refused = named_refusal(explained)
+    code, reasons = "", pod.reason.split("; ")
+    if refused is not None and refused.plugin == pod.plugin:
+        # What makes room has to hold for whatever the nodes lack.
+        code, reasons = refused.code, [*(refused.all_reasons if pod.plugin == _FIT else reasons)]
+    name, spec = explained.pod.full_name, _last_seen(explained)
     return next_step(pod.plugin, reasons, name, spec, code, _circumstances(explained))
 
 
@@ -123,31 +127,37 @@ def _circumstances(explained: Explanation) -> Circumstances:
     if not explained.attempts:
         return Circumstances()
     last = explained.attempts[-1]
-    by_plugin = {refusal.plugin: refusal for refusal in last.refusals}
-    tainted, cordoned = by_plugin.get(_TAINT), by_plugin.get(_CORDON)
-    examples = [node for each in (cordoned, tainted) if each is not None for node in each.examples]
+    refused = {
+        plugin: [refusal for refusal in last.refusals if refusal.plugin == plugin]
+        for plugin in (CORDON, TAINT)
+    }
+    examples = [node for rows in refused.values() for row in rows for node in row.examples]
     return Circumstances(
-        tainted.nodes if tainted is not None else 0,
-        cordoned.nodes if cordoned is not None else 0,
+        sum(row.nodes for row in refused[TAINT]),
+        sum(row.nodes for row in refused[CORDON]),
         examples[0] if examples else "",
         last.decided.message,
         explained.closed,
+        explained.unselected,
     )
 
 
 def needs_closed_nodes(explained: Explanation) -> bool:
     """Whether the next step depends on the nodes that only taints or a cordon close to the pod."""
     seen, pod = _circumstances(explained), headline(explained)
-    return bool(seen.tainted or seen.cordoned) and pod.plugin == _FIT and pod.state in _QUEUED
+    depends = pod.plugin in (_FIT, TAINT, CORDON, AFFINITY) and pod.state in _QUEUED
+    return bool(seen.tainted or seen.cordoned) and depends
 
 
 def with_closed_nodes(explained: Explanation, nodes: NodeTable | None) -> Explanation:
-    """The explanation with those of the nodes that only taints or a cordon close to the pod. None:
-    the nodes are not known."""
+    """The explanation with those of the nodes that only taints or a cordon close to the pod, and
+    those that only their labels do. None: the nodes are not known."""
     pod = _last_seen(explained)
     if nodes is None or pod is None:
         return explained
-    return replace(explained, closed=closed_nodes(nodes, pod))
+    return replace(
+        explained, closed=closed_nodes(nodes, pod), unselected=unselected_nodes(nodes, pod)
+    )
 
 
 def victims_text(names: Sequence[str]) -> str:
@@ -214,7 +224,7 @@ def _apply_move(pod: Headline, moved: PodQueued, at: int) -> None:
         pod.reason, pod.helps = moved.message, remedy(moved.plugin, ())
 
 
-def _add_refusal(pod: Headline, last: ExplainedAttempt | None, steps: Sequence[Step]) -> None:
+def _add_refusal(pod: Headline, last: ExplainedAttempt | None, explained: Explanation) -> None:
     """Adds why the last attempt did not place the pod."""
     if last is None:
         return
@@ -222,15 +232,16 @@ def _add_refusal(pod: Headline, last: ExplainedAttempt | None, steps: Sequence[S
     pod.outcome = decided.outcome.value
     pod.plugin, pod.reason = decided.plugin, decided.message
     if decided.row >= 0:  # the attempt chose a node, which the pod gave up later
-        later = [step.record for step in steps if step.position > last.position]
+        later = [step.record for step in explained.steps if step.position > last.position]
         unreserved = [record for record in later if isinstance(record, records.PodUnreserved)]
         if unreserved:
             pod.plugin, pod.reason = unreserved[-1].plugin, unreserved[-1].message
         return
-    refused = dominant(last.refusals)
+    refused = named_refusal(explained)
     if refused is not None and decided.outcome is Outcome.UNSCHEDULABLE:
         pod.plugin, pod.reason = refused.plugin, "; ".join(refused.reasons)
-        pod.nodes, pod.of = refused.nodes, sum(refusal.nodes for refusal in last.refusals)
+        pod.nodes, pod.with_reason = refused.nodes, refused.with_reasons
+        pod.of = sum(refusal.nodes for refusal in last.refusals)
         pod.helps = remedy(refused.plugin, refused.reasons, refused.code)
 
 

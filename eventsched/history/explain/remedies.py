@@ -4,14 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eventsched.domain.objects import Pod
+from eventsched.domain.objects import Pod, pod_requests
 from eventsched.domain.records.verdicts import Code
-from eventsched.history.closed_nodes import ClosedNodes
+from eventsched.history.closed_nodes import CONDITIONS, ClosedNodes
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.changes import quantity, shown_taint
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 
 _INSUFFICIENT = "Insufficient "
+_LARGE_ENOUGH = "large enough when empty"
 _GROUPS_NAMED = 2
 """Groups of closed nodes that a next step names."""
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -98,20 +99,23 @@ _OF_CODES = {
     "multipoint-communicating-pluginRefused": "remove the mark for which that plugin refuses it",
 }
 """What to do about a refusal with a code of reason_codes.py, as an imperative phrase."""
+_BY_TAINTS = ("TaintToleration", "NodeUnschedulable")
 _OF_ANY_CODE = "run `eventsched explain {pod} --why-not NODE`, which looks for a change that helps"
 
 
 class Circumstances(NamedTuple):
     """What else an attempt shows: how many nodes were refused for their taints alone, as far
     as is known, and how many because they are cordoned; one of these nodes, "" if none is named;
-    the attempt's message, which says why preemption did not help; and which of these nodes are
-    large enough for the pod, None if that was not checked."""
+    the attempt's message, which says why preemption did not help; which of these nodes are large
+    enough for the pod, None if that was not checked; and the open nodes that are, and that only its
+    node selector or affinity leaves out."""
 
     tainted: int = 0
     cordoned: int = 0
     example: str = ""
     message: str = ""
     closed: Sequence[ClosedNodes] | None = None
+    unselected: Sequence[str] = ()
 
 
 def next_step(
@@ -133,7 +137,12 @@ def next_step(
             # If no open node is large enough, opening one of these needs no new node.
             is_first = code == Code.UNRESOLVABLE and circumstances.closed is not None
             steps.insert(0 if is_first else 1, closed_nodes)
-        return "; or ".join(steps)
+        return "; or ".join([*steps, *_repairs(circumstances.closed)])
+    if plugin == "NodeAffinity":
+        steps = [_selected(pod, pod_name, circumstances)]
+        return "; or ".join([*steps, *_repairs(circumstances.closed)])
+    if plugin in _BY_TAINTS:
+        return _opening(plugin, pod, pod_name, circumstances)
     missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
     if missing is not None and plugin.startswith(_OF_VOLUMES):
         return f"create the PersistentVolumeClaim {missing[1]} in the pod's namespace"
@@ -170,16 +179,97 @@ def _closed_nodes(circumstances: Circumstances, pod_name: str) -> str:
     if closed is None:
         ways, example = _unchecked(circumstances), circumstances.example or "NODE"
         sizes = "whether they are large enough was not checked"
-    elif closed:
-        ways, example = [_opened(each) for each in closed[:_GROUPS_NAMED]], closed[0].example
-        sizes = "large enough when empty"
     else:
-        return ""
+        intact = [each for each in closed if not each.conditions]
+        ways = [_opened(each) for each in intact[:_GROUPS_NAMED]]
+        example = intact[0].example if intact else ""
+        sizes = _LARGE_ENOUGH
     if not ways:
         return ""
-    proof = f"eventsched explain {pod_name} --why-not {example}"
-    says = f"`{proof}` says what else it would take"
+    says = _proof(pod_name, example)
     return f"{' or '.join(ways)}, if meant for such pods ({sizes}; {says})"
+
+
+def _proof(pod_name: str, node: str) -> str:
+    return f"`eventsched explain {pod_name} --why-not {node}` says what else it would take"
+
+
+def _repairs(closed: Sequence[ClosedNodes] | None) -> list[str]:
+    """What to do about nodes whose taints say that something is wrong with them."""
+    broken = [each for each in closed or () if each.conditions]
+    steps = []
+    for each in broken[:_GROUPS_NAMED]:
+        verb, such_as = ("is", "") if each.nodes == 1 else ("are", f", such as {each.example}")
+        nodes = f"node {each.example}" if each.nodes == 1 else f"one of {each.nodes} nodes"
+        rest = each._replace(taints=tuple(t for t in each.taints if t.key not in CONDITIONS))
+        more = f" and {_opened(rest._replace(nodes=1))}" if rest.taints or rest.is_cordoned else ""
+        why = f"`kubectl describe node {each.example}` says why"
+        state = " and ".join(each.conditions)
+        steps.append(f"repair {nodes} that {verb} {state}{such_as}{more} ({_LARGE_ENOUGH}; {why})")
+    return steps
+
+
+def _opening(plugin: str, pod: Pod | None, pod_name: str, circumstances: Circumstances) -> str:
+    """What to do if taints or cordons keep the pod away from the nodes that matter."""
+    if circumstances.closed is None:
+        known = _OF_CODES[reason_code(plugin, "")]
+        unchecked = "whether a node is large enough and suits it otherwise was not checked"
+        return f"{known} ({unchecked}; {_proof(pod_name, circumstances.example or 'NODE')})"
+    steps = [_closed_nodes(circumstances, pod_name), *_repairs(circumstances.closed)]
+    if any(steps):
+        return "; or ".join(filter(None, steps))
+    return f"{_node_for(pod)}: none of the nodes whose taints or cordon keep it away suits it"
+
+
+def _selected(pod: Pod | None, pod_name: str, circumstances: Circumstances) -> str:
+    """What to do if the node selector or the affinity leaves out the nodes that matter."""
+    asked = "" if pod is None else ", ".join(_asked_labels(pod))
+    if pod is None or not asked:
+        known = _OF_CODES["NodeAffinityMismatch"]
+        if circumstances.closed is None or not circumstances.unselected:
+            return known
+        labels, relax = "as its node selector and affinity ask", "relax these"
+    else:
+        labels, relax = f"with {asked}", _relaxed(pod)
+    nodes = circumstances.unselected
+    if circumstances.closed is None:
+        return f"label a node {labels}, or {relax}"
+    if not nodes:
+        return f"{_node_for(pod)}: no node that is open to it is large enough"
+    node = nodes[0] if len(nodes) == 1 else f"one of {len(nodes)} open nodes, such as {nodes[0]},"
+    return f"label {node} {labels}, or {relax} ({_LARGE_ENOUGH}; {_proof(pod_name, nodes[0])})"
+
+
+def _asked_labels(pod: Pod) -> list[str]:
+    """The labels of a node that meets the node selector and the affinity; none if several would."""
+    labels = [f"{key}={value}" for key, value in pod.spec.node_selector.items()]
+    terms = pod.spec.required_node_terms or ()
+    for term in terms:
+        for requirement in term.expressions:
+            is_one = requirement.operator == "In" and len(requirement.values) == 1
+            if len(terms) > 1 or not is_one:
+                return []
+            labels.append(f"{requirement.key}={requirement.values[0]}")
+        if term.fields:
+            return []
+    return list(dict.fromkeys(labels))
+
+
+def _relaxed(pod: Pod) -> str:
+    if pod.spec.required_node_terms is not None:
+        return "relax its node affinity"
+    return f"remove {'that' if len(pod.spec.node_selector) == 1 else 'these'} from its nodeSelector"
+
+
+def _node_for(pod: Pod | None) -> str:
+    """The addition of a node that is large enough for the pod, and that it selects."""
+    if pod is None:
+        return "add a node that is large enough and has the labels that it asks for"
+    asked = _asked_labels(pod)
+    labels = f" labelled {', '.join(asked)}" if asked else ""
+    requests = pod_requests.of(pod.spec).effective
+    amounts = " and ".join(_amount(name, pod) for name, amount in requests.items() if amount)
+    return f"add a node{labels}{f' with {amounts}' if amounts else ''}"
 
 
 def _unchecked(circumstances: Circumstances) -> list[str]:

@@ -26,6 +26,7 @@ from eventsched.domain.objects import (
     Toleration,
 )
 from eventsched.domain.records import Stimulus
+from eventsched.history.closed_nodes import CONDITIONS, CORDON
 from eventsched.scheduling.rules.selection import NAME_FIELD
 
 MIB = 1024 * 1024
@@ -215,7 +216,12 @@ class TaintRemoved(_Value, frozen=True):
     @property
     def text(self) -> str:
         taint = self.taint
-        return f"remove the node's taint {shown_taint(taint.key, taint.value, taint.effect)}"
+        shown = shown_taint(taint.key, taint.value, taint.effect)
+        if condition := CONDITIONS.get(taint.key):
+            return f"repair the node, which is {condition}: that ends its taint {shown}"
+        if taint.key == CORDON:
+            return f"uncordon the node: that ends its taint {shown}"
+        return f"remove the node's taint {shown}"
 
     def changed_node(self, node: Node) -> Node:
         return replace(node, taints=tuple(taint for taint in node.taints if taint != self.taint))

@@ -6,7 +6,8 @@ import pytest
 
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Container, Pod, PodSpec, Taint, Toleration
-from eventsched.history.closed_nodes import ClosedNodes, closed_nodes
+from eventsched.history.closed_nodes import ClosedNodes, closed_nodes, unselected_nodes
+from eventsched.history.why_not.changes import TaintRemoved
 from eventsched.testing.objects import make_node
 
 GPU = Taint("example.com/gpu", "present", "NoSchedule")
@@ -78,3 +79,54 @@ def test_a_cordon_and_its_taint_count_once() -> None:
     assert closed_nodes(nodes, asked) == (cordoned, ClosedNodes((DB,), True, 1, "b"))
     tolerant = pod("p", 1000, tolerations=(TOLERATES_CORDON,))
     assert closed_nodes(nodes, tolerant) == (ClosedNodes((DB,), False, 1, "b"),)
+
+
+def test_the_taint_of_a_cordon_is_a_cordon() -> None:
+    """The node controller sets it after the cordon, and removes it after the end."""
+    nodes = NodeTable()
+    nodes.add(make_node("a", taints=(CORDON,)))
+    assert closed_nodes(nodes, pod("p", 1000)) == (ClosedNodes((), True, 1, "a"),)
+    assert closed_nodes(nodes, pod("p", 1000, tolerations=(TOLERATES_CORDON,))) == ()
+
+
+def test_nodes_that_have_to_be_repaired_come_last() -> None:
+    broken = [
+        Taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
+        Taint("node.kubernetes.io/not-ready", "", "NoExecute"),
+        Taint("node.kubernetes.io/disk-pressure", "", "NoSchedule"),
+    ]
+    nodes = NodeTable()
+    nodes.add(make_node("a", taints=tuple(broken[:1])))
+    nodes.add(make_node("b", taints=(DB, GPU)))
+    nodes.add(make_node("c", taints=tuple(broken)))
+    found = closed_nodes(nodes, pod("p", 1000))
+    assert [each.example for each in found] == ["b", "a", "c"]
+    assert found[0].conditions == ()
+    assert found[2].conditions == ("not ready", "short of disk space")
+
+
+def test_nodes_that_only_lack_a_label() -> None:
+    """Those that are open and large enough, whose label the pod does not select."""
+    nodes = cluster()
+    assert unselected_nodes(nodes, pod("a", 1000, node_selector={"pool": "db"})) == (
+        "web-0", "web-1",
+    )  # fmt: skip
+    assert unselected_nodes(nodes, pod("a", 5000, node_selector={"pool": "db"})) == ()
+    tolerant = pod("a", 5000, node_selector={"pool": "db"}, tolerations=(TOLERATES_GPU,))
+    assert unselected_nodes(nodes, tolerant) == ("gpu-0", "gpu-1")
+    assert unselected_nodes(nodes, pod("a", 1000)) == ()
+
+
+@pytest.mark.parametrize(
+    ("taint", "text"),
+    [
+        (Taint("node.kubernetes.io/not-ready", "", "NoExecute"),
+         "repair the node, which is not ready: that ends its taint "
+         "node.kubernetes.io/not-ready:NoExecute"),
+        (CORDON, "uncordon the node: that ends its taint "
+         "node.kubernetes.io/unschedulable:NoSchedule"),
+        (DB, "remove the node's taint dedicated=db:NoExecute"),
+    ],
+)  # fmt: skip
+def test_a_taint_of_the_node_controller_ends_with_its_condition(taint: Taint, text: str) -> None:
+    assert TaintRemoved(taint).text == text

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
 from eventsched.cli.output.headline_output import headline_json, headline_text
@@ -107,6 +108,87 @@ def test_the_step_asks_for_nodes_that_only_a_taint_closes() -> None:
     nodes.add(make_node("n1", taints=(Taint("gpu", "", "NoSchedule"),)))
     step = headline(with_closed_nodes(explained, nodes)).next_step
     assert "; or add a toleration for the taint gpu:NoSchedule of 1 node, if" in step
+
+
+def named(*refusals: NodeRefusals, nodes: NodeTable | None, **fields: Any) -> list[str]:
+    """Which plugin is named of how many nodes, and the next step, with these nodes known."""
+    explained = told((0, added(**fields)), *REFUSED[1:], refusals=refusals)
+    found = headline(with_closed_nodes(explained, nodes))
+    return [f"{found.plugin} {found.nodes} of {found.of}: {found.reason}", found.next_step]
+
+
+AFFINITY = NodeRefusals("NodeAffinity", "UnschedulableAndUnresolvable", ("no match",), 2)
+
+
+def test_a_selector_that_fits_no_node_is_named_before_taints() -> None:
+    """Of three control-plane nodes with a taint and two workers none has the label."""
+    nodes, taint = NodeTable(), Taint("control-plane", "", "NoSchedule")
+    for name in ("cp1", "cp2", "cp3"):
+        nodes.add(make_node(name, taints=(taint,)))
+    for name in ("w1", "w2"):
+        nodes.add(make_node(name))
+    asks = {"spec": {"node_selector": {"disk": "ssd"}}}
+    plugin, step = named(TAINT, AFFINITY, nodes=nodes, **asks)
+    assert plugin == "NodeAffinity 2 of 6: no match"
+    assert step.startswith("label one of 2 open nodes, such as w1, with disk=ssd, or remove that")
+    plugin, step = named(TAINT, AFFINITY, nodes=None, **asks)
+    assert plugin == "TaintToleration 4 of 6: untolerated taint(s)"
+    assert "was not checked" in step
+
+
+def test_taints_are_named_before_a_selector_that_fits_nodes_with_taints() -> None:
+    """Most nodes are not meant for the pod; those that are have a taint or a cordon."""
+    many = dataclasses.replace(AFFINITY, nodes=9)
+    asks = {"spec": {"node_selector": {"pool": "gpu"}}}
+    nodes = NodeTable()
+    nodes.add(make_node("w1"))
+    gpu = make_node("g1", labels={"pool": "gpu"}, taints=(Taint("gpu", "", "NoSchedule"),))
+    nodes.add(gpu)
+    plugin, step = named(TAINT, many, nodes=nodes, **asks)
+    assert plugin == "TaintToleration 4 of 13: untolerated taint(s)"
+    assert step.startswith("add a toleration for the taint gpu:NoSchedule of 1 node, if")
+    broken = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+    nodes.update(msgspec.structs.replace(gpu, taints=(broken,)))
+    plugin, step = named(TAINT, many, nodes=nodes, **asks)
+    assert plugin == "NodeAffinity 9 of 13: no match"
+    assert step.startswith("label w1 with pool=gpu, or remove that")
+    assert "; or repair node g1 that is not ready" in step
+    cordon = NodeRefusals("NodeUnschedulable", "UnschedulableAndUnresolvable", ("cordon",), 1)
+    nodes.update(msgspec.structs.replace(gpu, taints=(), unschedulable=True))
+    plugin, step = named(TAINT, many, cordon, nodes=nodes, **asks)
+    assert plugin == "NodeUnschedulable 1 of 14: cordon"
+    assert step.startswith("uncordon 1 node, if meant for such pods")
+
+
+def of_resources(nodes: int, *lacking: str, code: str = "Unschedulable") -> NodeRefusals:
+    return NodeRefusals(
+        "NodeResourcesFit", code, tuple(f"Insufficient {x}" for x in lacking), nodes
+    )
+
+
+@pytest.mark.parametrize(
+    ("refusals", "text", "step"),
+    [
+        ([of_resources(1, "cpu", "gpu"), of_resources(1, "gpu"), EXCLUDED],
+         "NodeResourcesFit refuses 2 of 11 nodes: Insufficient gpu",
+         "add a node with gpu and 1 cpu free"),
+        ([of_resources(3, "cpu", "memory")],
+         "NodeResourcesFit refuses 3 of 3 nodes: Insufficient cpu; Insufficient memory",
+         "add a node with 1 cpu and 2048Mi memory free"),
+        ([of_resources(3, "cpu"), of_resources(2, "memory")],
+         "NodeResourcesFit refuses 5 of 5 nodes, 3 of them for: Insufficient cpu",
+         "add a node with 1 cpu and 2048Mi memory free"),
+        ([of_resources(9, "cpu", code="UnschedulableAndUnresolvable"), of_resources(2, "cpu")],
+         "NodeResourcesFit refuses 11 of 11 nodes, 2 of them for: Insufficient cpu",
+         "add a node with 1 cpu free, delete pods on a node"),
+    ],
+)  # fmt: skip
+def test_a_plugin_is_named_with_all_nodes_that_it_refuses(
+    refusals: list[NodeRefusals], text: str, step: str
+) -> None:
+    lines = first((0, added(cpu=1000)), *REFUSED[1:], refusals=tuple(refusals))
+    assert f"1 attempt: {text}; it is tried" in lines[0]
+    assert lines[1].startswith(f"Next step: {step}")
 
 
 def test_the_dominant_reason_is_data() -> None:

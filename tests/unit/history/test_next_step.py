@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eventsched.cli.output.headline_output import change_text, headline_json
-from eventsched.domain.objects import Taint
+from eventsched.domain.objects import NodeSelectorTerm, Requirement, Taint
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.verdicts import Code
 from eventsched.history import reason_codes
@@ -137,7 +137,95 @@ def test_nodes_that_only_keep_the_pod_away_are_a_remedy(
     too_small = next_step(*lacking, Code.UNRESOLVABLE)
     assert next_step(*lacking, Code.UNRESOLVABLE, seen) == f"{wanted}; or {too_small}"
     refused = ("TaintToleration", ["node(s) had untolerated taint(s)"], "default/a", pod)
-    assert next_step(*refused, circumstances=seen) == next_step(*refused)
+    assert next_step(*refused, circumstances=seen) == wanted
+
+
+NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+NOT_READY_NOW = Taint("node.kubernetes.io/not-ready", "", "NoExecute")
+OF_TAINTS = ("TaintToleration", ["node(s) had untolerated taint(s)"], "default/a")
+OF_LABELS = ("NodeAffinity", ["node(s) didn't match"], "default/a")
+
+
+@pytest.mark.parametrize(
+    ("closed", "wanted"),
+    [
+        (ClosedNodes((NOT_READY, NOT_READY_NOW), False, 2, "n7"),
+         "repair one of 2 nodes that are not ready, such as n7"),
+        (ClosedNodes((NOT_READY,), False, 1, "n7"), "repair node n7 that is not ready"),
+        (ClosedNodes((NOT_READY, GPU), False, 1, "n7"),
+         "repair node n7 that is not ready and add a toleration for the taint "
+         "gpu=present:NoSchedule of 1 node"),
+        (ClosedNodes((NOT_READY,), True, 1, "n7"),
+         "repair node n7 that is not ready and uncordon 1 node"),
+    ],
+)  # fmt: skip
+def test_a_broken_node_is_repaired_after_all_else(closed: ClosedNodes, wanted: str) -> None:
+    """No toleration is advised for what the node controller says about a node."""
+    wanted += " (large enough when empty; `kubectl describe node n7` says why)"
+    pod, only = make_pod("a", cpu=1000), Circumstances(closed=[closed])
+    assert next_step(*OF_TAINTS, pod, circumstances=only) == wanted
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    for code in ("", Code.UNRESOLVABLE):
+        step = next_step(*lacking, code, only)
+        assert step == f"{next_step(*lacking, code)}; or {wanted}"
+    both = Circumstances(closed=[ClosedNodes((DB,), False, 1, "n1"), closed])
+    first, _, last = next_step(*OF_TAINTS, pod, circumstances=both).partition("; or ")
+    assert first.startswith("add a toleration for the taint db:NoExecute of 1 node, if meant")
+    assert last == wanted
+
+
+def test_taints_are_not_the_remedy_if_the_pod_suits_none_of_the_nodes() -> None:
+    pod = make_pod("a", cpu=1500, spec={"node_selector": {"disk": "ssd"}})
+    step = next_step(*OF_TAINTS, pod, circumstances=Circumstances(3, closed=()))
+    assert step == (
+        "add a node labelled disk=ssd with 1500m cpu and 2048Mi memory: none of the nodes whose "
+        "taints or cordon keep it away suits it"
+    )
+    unchecked = next_step(*OF_TAINTS, pod, circumstances=Circumstances(3, example="n1"))
+    assert unchecked == (
+        "add a toleration for the taints to the pod, or remove them from a node (whether a node is "
+        "large enough and suits it otherwise was not checked; `eventsched explain default/a "
+        "--why-not n1` says what else it would take)"
+    )
+
+
+def terms(*requirements: tuple[str, str, tuple[str, ...]]) -> dict[str, Any]:
+    """A spec whose affinity is one term with these requirements."""
+    expressions = tuple(Requirement(*each) for each in requirements)
+    return {"required_node_terms": (NodeSelectorTerm(expressions=expressions),)}
+
+
+ENOUGH = "(large enough when empty; `eventsched explain default/a --why-not w1` says what else it"
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "wanted"),
+    [
+        ({"node_selector": {"disk": "ssd"}}, None,
+         "label a node with disk=ssd, or remove that from its nodeSelector"),
+        ({"node_selector": {"disk": "ssd"}}, ("w1", "w2"),
+         "label one of 2 open nodes, such as w1, with disk=ssd, or remove that from its "
+         f"nodeSelector {ENOUGH} would take)"),
+        ({"node_selector": {"a": "1", "b": "2"}}, ("w1",),
+         f"label w1 with a=1, b=2, or remove these from its nodeSelector {ENOUGH} would take)"),
+        ({"node_selector": {"disk": "ssd"}}, (),
+         "add a node labelled disk=ssd with 1 cpu and 2048Mi memory: no node that is open to it "
+         "is large enough"),
+        (terms(("zone", "In", ("a",))), None,
+         "label a node with zone=a, or relax its node affinity"),
+        (terms(("zone", "In", ("a", "b"))), None,
+         "label a node as its node selector and affinity ask, or relax these"),
+        (terms(("zone", "NotIn", ("a",))), ("w1",),
+         "label w1 as its node selector and affinity ask, or relax these "
+         f"{ENOUGH} would take)"),
+    ],
+)  # fmt: skip
+def test_a_label_is_the_remedy_on_nodes_that_are_open(
+    spec: dict[str, Any], known: tuple[str, ...] | None, wanted: str
+) -> None:
+    pod = make_pod("a", cpu=1000, spec=spec)
+    seen = Circumstances() if known is None else Circumstances(closed=(), unselected=known)
+    assert next_step(*OF_LABELS, pod, circumstances=seen) == wanted
 
 
 def test_nodes_that_only_keep_the_pod_away_and_are_too_small_are_none() -> None:

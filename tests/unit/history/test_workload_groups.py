@@ -59,6 +59,35 @@ def test_pods_on_nodes_and_groups() -> None:
     assert printed[-1] == "One of them: eventsched explain shop/web-1 --stream main"
 
 
+def test_what_would_help_is_that_of_the_pods() -> None:
+    """The end of other pods does not help if the nodes are too small when empty."""
+    too_small = group(code="UnschedulableAndUnresolvable", reason="Insufficient cpu")
+    assert too_small.helps.startswith("a larger node, or smaller requests")
+    assert group(reason="Insufficient cpu").helps.startswith("cpu that pods on those nodes")
+    assert group(state="binding").helps == ""
+
+
+def test_the_next_step_is_that_of_the_largest_group_that_needs_one() -> None:
+    binding = group(9, state="binding", examples=("shop/web-7",))
+    new = group(5, is_tried=False, plugin="", code="", reason="", examples=("shop/web-8",))
+    gated = group(1, state="gated", is_tried=False, examples=("shop/web-9",))
+
+    def needs_step(*groups: WaitingGroup) -> str:
+        return Workload("Job", "shop", "night", (), {}, groups).needs_step
+
+    assert needs_step(binding, new, group(), gated) == "shop/web-1"
+    assert needs_step(binding, new, gated) == "shop/web-9"
+    assert needs_step(binding, new) == needs_step() == ""
+
+
+def test_the_next_step_comes_before_the_groups() -> None:
+    found = Workload("Job", "shop", "night", (), {}, (group(),), "add a node")
+    assert workload_text(found, "main", BEGIN, 0, full=False).splitlines()[1:3] == [
+        "Next step: add a node.", "",
+    ]  # fmt: skip
+    assert workload_json(found, "main")["next_step"] == "add a node"
+
+
 def test_all_pods_on_nodes_are_one_line() -> None:
     assert text(n1=1) == ["Deployment shop/web has 1 pod: 1 on 1 node (n1 (1))"]
     nodes: dict[str, Any] = {f"n{number}": 2 for number in range(8)}

@@ -7,6 +7,7 @@ from tests.unit.pages.test_site import MARKUP, GivenApi, client
 WORKLOAD = {
     "stream": "live", "kind": "Job", "namespace": "prod", "name": "report", "owners": ["report"],
     "pods": 3, "placed": 1, "nodes": [{"node": "n1", "pods": 1}],
+    "next_step": "make room for <b>prod/a</b>",
     "groups": [
         {"pods": 2, "state": "queued", "states": {"backoff": 1, "unschedulable": 1}, "tried": True,
          "plugin": "NodeResourcesFit", "code": "Unschedulable", "reason": "Insufficient cpu",
@@ -33,6 +34,7 @@ def test_a_workload_by_why_its_pods_wait() -> None:
     assert '<a href="/pods/prod/b?stream=live">prod/b</a>' in text
     assert "eventsched explain prod/job/report --stream live" in text
     assert "Members" not in text
+    assert "Next step: make room for &lt;b&gt;<a" in text
 
 
 def test_a_pod_group_with_its_members() -> None:

@@ -88,7 +88,9 @@ class WaitingGroup:
     @property
     def helps(self) -> str:
         """What would help; "" if that is not known."""
-        return remedy(self.plugin, self.reason.split(", ")) if self.state == "queued" else ""
+        if self.state != "queued":
+            return ""
+        return remedy(self.plugin, self.reason.split(", "), self.code)
 
     @property
     def is_refused(self) -> bool:
@@ -119,7 +121,8 @@ class WaitingGroup:
 @dataclass(frozen=True)
 class Workload:
     """A workload's pods. ``owners`` are the controllers that the pods name; ``nodes`` maps nodes to
-    their numbers of pods, the largest first."""
+    their numbers of pods, the largest first. ``next_step``: what to do, as an imperative phrase, ""
+    for nothing; of a pod group see ``group_verdict``."""
 
     kind: str
     namespace: str
@@ -127,6 +130,14 @@ class Workload:
     owners: tuple[str, ...]
     nodes: dict[str, int] = field(default_factory=dict)
     groups: tuple[WaitingGroup, ...] = ()
+    next_step: str = ""
+
+    @property
+    def needs_step(self) -> str:
+        """The pod whose next step is that of the workload: the oldest of the largest group that a
+        plugin keeps in a queue; "" if none does."""
+        groups = (group for group in self.groups if group.is_refused or group.state == "gated")
+        return next((group.examples[0] for group in groups), "")
 
     @property
     def placed(self) -> int:
