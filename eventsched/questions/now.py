@@ -17,6 +17,7 @@ from eventsched.questions.answer_shapes import (
     Waits,
 )
 from eventsched.questions.overviews.group_keys import key_of_refusal
+from eventsched.questions.pod_rows import JOIN_NAMED
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 
@@ -44,19 +45,19 @@ ORDER BY n.seq LIMIT 1
 """
 # The verdict of most nodes is the dominant one, unless evictions cannot help there.
 _REASONS_OF = f"""
+WITH chosen AS (
+    SELECT n.verdict, n.plugin, n.message, n.waiting_since, n.namespace, n.name,
+           CASE WHEN n.verdict IS NOT NULL AND {rank_sql("most.plugin", "most.code")} > 0
+                THEN n.decided_seq END AS unsure
+    FROM eventsched_log.pod_now n
+    LEFT JOIN eventsched_log.verdict most ON most.stream = n.stream AND most.number = n.verdict
+    WHERE n.stream = :s AND n.state IN :states AND n.decided_seq IS NOT NULL{{visible}}
+)
 SELECT coalesce(named.number, n.verdict) AS verdict, n.plugin,
        CASE WHEN n.verdict IS NULL THEN n.message END AS message,
        count(*) AS pods, min(n.waiting_since) AS since, min(n.namespace || '/' || n.name) AS example
-FROM eventsched_log.pod_now n
-LEFT JOIN eventsched_log.verdict most ON most.stream = n.stream AND most.number = n.verdict
-LEFT JOIN LATERAL (
-    SELECT r.number FROM eventsched_log.refusal r
-    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
-    WHERE n.verdict IS NOT NULL AND {rank_sql("most.plugin", "most.code")} > 0
-      AND r.stream = :s AND r.seq = n.decided_seq
-    ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number LIMIT 1
-) named ON true
-WHERE n.stream = :s AND n.state IN :states AND n.decided_seq IS NOT NULL{{visible}}
+FROM chosen n
+{JOIN_NAMED}
 GROUP BY 1, 2, 3 ORDER BY pods DESC, since LIMIT 200
 """
 _LOG = """

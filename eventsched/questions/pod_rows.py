@@ -34,6 +34,15 @@ ELSE coalesce((
     ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number LIMIT 1), n.verdict) END"""
 """The number of the verdict to name first of a row n of pod_now, whose ``verdict`` is ``most``: see
 dominant_refusal.py. It is ``verdict``, the one of most nodes, if that is of the lowest rank."""
+JOIN_NAMED = f"""LEFT JOIN (
+    SELECT DISTINCT ON (r.seq) r.seq, r.number FROM eventsched_log.refusal r
+    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
+    WHERE r.stream = :s AND r.seq IN (SELECT unsure FROM chosen)
+    ORDER BY r.seq, {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number
+) named ON named.seq = n.unsure"""
+"""``named.number``, the same for all rows n of a common table ``chosen`` at once: a million lookups
+take minutes. Their ``unsure`` is the position of the decision if ``most`` is not of the lowest
+rank, else null."""
 _IS_NAMED_FIRST = f"""(n.verdict IS NOT NULL AND (
     SELECT {NAMED_FIRST} FROM (SELECT) one
     LEFT JOIN eventsched_log.verdict most ON most.stream = :s AND most.number = n.verdict

@@ -10,7 +10,7 @@ from eventsched.questions.overviews.group_keys import OwnerGroup, ReasonGroup, r
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.past_rows import filter_of
-from eventsched.questions.pod_rows import PodRowFilter, conditions_of
+from eventsched.questions.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -23,7 +23,6 @@ SELECT n.namespace, coalesce(n.owner_kind, '') AS kind, coalesce(n.owner_name, '
 FROM eventsched_log.pod_now n WHERE n.stream = :s{conditions}
 GROUP BY 1, 2, 3 ORDER BY pods DESC, 1, 2, 3 LIMIT :most
 """
-# What NAMED_FIRST of pod_rows.py names, but of all pods at once: a million lookups take minutes.
 _BY_REASON = f"""
 WITH chosen AS (
     SELECT n.verdict, n.plugin, n.message, n.waiting_since, CASE
@@ -37,12 +36,7 @@ SELECT coalesce(named.number, n.verdict) AS verdict, coalesce(n.plugin, '') AS p
        CASE WHEN n.verdict IS NULL THEN coalesce(n.message, '') END AS message,
        count(*) AS pods, count(n.waiting_since) AS waiting, min(n.waiting_since) AS since
 FROM chosen n
-LEFT JOIN (
-    SELECT DISTINCT ON (r.seq) r.seq, r.number FROM eventsched_log.refusal r
-    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
-    WHERE r.stream = :s AND r.seq IN (SELECT unsure FROM chosen)
-    ORDER BY r.seq, {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number
-) named ON named.seq = n.unsure
+{JOIN_NAMED}
 GROUP BY 1, 2, 3 ORDER BY pods DESC, 1, 2, 3 LIMIT :most
 """
 
