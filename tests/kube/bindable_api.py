@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from aiohttp import web
 
+from eventsched.cluster.kube.calls.request_bodies import DECISION
 from tests.kube.fakeapi import NODES, PODS, FakeApi, Object, node, refusal
 from tests.waiting import joined
 
@@ -18,14 +19,24 @@ T = TypeVar("T")
 NAMESPACE = "default"
 
 
+class Asked(NamedTuple):
+    """A bind as it was asked for. ``on`` is the node that its pod had by then, empty for none."""
+
+    uid: str
+    node: str
+    decision: str
+    on: str
+
+
 class BindableApi(FakeApi):
     """``binds`` has how often each pod was bound, by name; ``refused`` the binds that came too
-    late. In a thread of its own while the block lasts; other threads use ``created`` and
-    ``placed``."""
+    late; ``asked`` all of them. In a thread of its own while the block lasts; other threads use
+    ``created`` and ``placed``."""
 
     def __init__(self) -> None:
         super().__init__()
         self.binds: Counter[str] = Counter()
+        self.asked: list[Asked] = []
         self.refused = 0
         self.leases: dict[str, Object] = {}
         self.url = ""
@@ -111,7 +122,9 @@ class BindableApi(FakeApi):
         if path.endswith("/binding"):
             return self._bind(path.split("/")[-2], await request.json())
         if "/pods/" in path:
-            return self._pod(path.split("/pods/")[1].split("/")[0])
+            name = path.split("/pods/")[1].split("/")[0]
+            patched = request.method == "PATCH"
+            return self._patch(name, await request.json()) if patched else self._pod(name)
         body = await request.json() if request.can_read_body else {}
         return web.json_response(body, status=201)
 
@@ -119,21 +132,27 @@ class BindableApi(FakeApi):
         pod = self.objects["Pod"].get(f"{NAMESPACE}/{name}")
         return web.json_response(pod) if pod else refusal(404, "there is no such pod")(None)
 
+    def _patch(self, name: str, patch: Any) -> web.Response:
+        """A patch of a pod's status, which makes a new version: binds of older ones fail."""
+        pod = self.objects["Pod"].get(f"{NAMESPACE}/{name}")
+        if pod is None:
+            return self._pod(name)
+        if not _is_current(pod, patch["metadata"]):
+            return _conflict()
+        self.put(PODS, {**pod, "status": {**pod["status"], **patch["status"]}})
+        return self._pod(name)
+
     def _bind(self, name: str, binding: Any) -> web.Response:
         """As an API server does: a pod that has changed, or has a node, is not bound."""
         pod, wanted = self.objects["Pod"][f"{NAMESPACE}/{name}"], binding["metadata"]
-        if pod["spec"].get("nodeName") or any(
-            wanted.get(field) not in (None, "", pod["metadata"][field])
-            for field in ("uid", "resourceVersion")
-        ):
+        node, decision = binding["target"]["name"], wanted["annotations"][DECISION]
+        on = pod["spec"].get("nodeName", "")
+        self.asked.append(Asked(pod["metadata"]["uid"], node, decision, on))
+        if on or not _is_current(pod, wanted):
             self.refused += 1
-            return web.json_response(
-                {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict",
-                 "message": "the object has been modified"},
-                status=409,
-            )  # fmt: skip
+            return _conflict()
         self.binds[name] += 1
-        self.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": binding["target"]["name"]}})
+        self.put(PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}})
         return web.json_response({"kind": "Status", "status": "Success", "code": 201}, status=201)
 
     async def _lease(self, request: web.Request) -> web.Response:
@@ -156,3 +175,17 @@ class BindableApi(FakeApi):
         lease["metadata"]["resourceVersion"] = str(self.version)
         self.leases[key] = lease
         return web.json_response(lease, status=200 if before else 201)
+
+
+def _is_current(pod: Object, wanted: Any) -> bool:
+    """Whether a request's preconditions hold."""
+    return all(
+        wanted.get(field) in (None, "", pod["metadata"][field])
+        for field in ("uid", "resourceVersion")
+    )
+
+
+def _conflict() -> web.Response:
+    body = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict",
+            "message": "the object has been modified"}  # fmt: skip
+    return web.json_response(body, status=409)

@@ -1,137 +1,28 @@
 """Replicas of two versions on one database while pods arrive: up, down again, up, and post."""
 
-import json
-import os
-import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, Self
 
 import psycopg
 import pytest
 
 from eventsched.eventlog.schema import migrations
-from tests.databases import ROOT
-from tests.kube.bindable_api import BindableApi
 from tests.next_version import BEHAVIOUR, KIND, OURS, POST, PRE, VERSION, NextVersion
-from tests.waiting import joined, until
-
-STREAM = "scheduler"
-PAUSE = 0.05
-"""Seconds between two pods."""
-PER_STAGE = 20
-"""Pods that have to be placed in each stage."""
-WITHIN = 180.0
-"""Seconds for each wait: a process alone takes 20 s to start on a busy machine."""
+from tests.postgres.loaded_cluster import STREAM, WITHIN, LoadedCluster, ReplicaProcess
+from tests.waiting import until
 
 
-class Replica:
-    """A process of one version."""
-
-    def __init__(
-        self, name: str, arguments: list[str], environment: dict[str, str], folder: Path
-    ) -> None:
-        self.log = folder / f"{name}.log"
-        with self.log.open("wb") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "eventsched", *arguments],
-                stdout=out, stderr=out, env=environment, cwd=folder,
-            )  # fmt: skip
-
-    def lines(self, event: str) -> list[dict[str, Any]]:
-        """Its log lines of that name."""
-        found = []
-        for line in self.log.read_text().splitlines():
-            with suppress(ValueError):
-                found.append(json.loads(line))
-        return [each for each in found if each["event"] == event]
-
-    def wait_for(self, event: str) -> dict[str, Any]:
-        """Waits until it has logged that."""
-        until(lambda: self.lines(event), f"{event}: {self.log}", WITHIN, of=self.process)
-        return self.lines(event)[-1]
-
-    def follows(self) -> Self:
-        """Waits until it has caught up."""
-        self.wait_for("caught up with the log")
-        return self
-
-    def leads(self) -> Self:
-        """Waits until it decides."""
-        self.wait_for("deciding")
-        return self
-
-    def stop(self) -> int:
-        """Asks it to end; the exit code."""
-        self.process.terminate()
-        return self.process.wait(WITHIN)
-
-
-class Stage:
-    """A cluster with pods that arrive all the time, a database, and replicas of two versions."""
+class Stage(LoadedCluster):
+    """The cluster with replicas of two versions."""
 
     def __init__(self, database: str, folder: Path, newer: NextVersion) -> None:
-        self.database, self.newer = database, newer
-        self.api = BindableApi()
-        self.replicas: list[Replica] = []
-        self._folder = folder
-        self._over = threading.Event()
-        self._load = threading.Thread(target=self._create, name="load", daemon=True)
-        self._created = 0
+        super().__init__(database, folder)
+        self.newer = newer
 
-    def __enter__(self) -> Self:
-        with ExitStack() as begun:
-            begun.enter_context(self.api)
-            self.api.created_nodes(5)
-            kubeconfig = {
-                "current-context": "c",
-                "contexts": [{"name": "c", "context": {"cluster": "k"}}],
-                "clusters": [{"name": "k", "cluster": {"server": self.api.url}}],
-            }
-            (self._folder / "kubeconfig").write_text(json.dumps(kubeconfig))
-            self._load.start()
-            self._running = begun.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        joined(self._load)
-        for replica in self.replicas:
-            if replica.process.poll() is None:
-                replica.process.kill()
-                replica.process.wait(WITHIN)
-        self._running.close()
-
-    def start(self, version: str) -> Replica:
+    def start(self, version: str) -> ReplicaProcess:
         """Starts a replica of the ``old`` or the ``new`` version."""
-        old = {**os.environ, "PYTHONPATH": str(ROOT)}
-        arguments = [
-            "run", f"--database={self.database}", f"--kubeconfig={self._folder / 'kubeconfig'}",
-            f"--stream={STREAM}", "--secure-port=0", "--log-format=json",
-        ]  # fmt: skip
-        replica = Replica(
-            f"{len(self.replicas)}-{version}",
-            arguments,
-            old if version == "old" else self.newer.environment,
-            self._folder,
-        )
-        self.replicas.append(replica)
-        return replica
-
-    def goes_on(self) -> None:
-        """Waits until as many more pods as a stage has are placed."""
-        placed = len(self.api.placed()) + PER_STAGE
-        until(lambda: len(self.api.placed()) >= placed, "pods are placed", WITHIN)
-
-    def finish(self) -> None:
-        """No more pods; waits until all are placed."""
-        self._over.set()
-        joined(self._load)
-        until(lambda: len(self.api.placed()) == self._created, "all pods are placed", WITHIN)
+        return self.begin(version, self.newer.environment if version == "new" else None)
 
     def upgrade(self, *options: str, code: int = 0) -> str:
         """``db upgrade`` of the new version; what it says."""
@@ -144,11 +35,6 @@ class Stage:
         query = "SELECT kind, records FROM eventsched.kinds WHERE stream = %s"
         with psycopg.connect(self.database) as connection:
             return Counter(dict(connection.execute(query, (STREAM,)).fetchall()))
-
-    def _create(self) -> None:
-        while not self._over.wait(PAUSE):
-            self.api.created(f"p{self._created}")
-            self._created += 1
 
 
 @pytest.fixture
