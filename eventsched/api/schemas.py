@@ -58,7 +58,7 @@ SCHEMAS: dict[str, Any] = {
     "Remedies": _object(
         {
             "stream": _TEXT, "pod": _TEXT, "attempt": _NUMBER, "seq": _NUMBER, "node": _TEXT,
-            "landing": {"$ref": "#/components/schemas/Landing"},
+            "landing": {"$ref": "#/components/schemas/Landing"}, "givenUp": _or_null(_TEXT),
             "remedies": {"type": "array", "items": _list("Change")},
             "stuck": _or_null({"$ref": "#/components/schemas/Landing"}),
             "decisions": _NUMBER, "extendersAsked": _FLAG,

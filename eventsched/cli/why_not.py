@@ -4,26 +4,31 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.replay import assembled
 from eventsched.domain.errors import InputError
+from eventsched.domain.records import PodDecided, PodUnreserved
 from eventsched.domain.state import snapshot
-from eventsched.history.explain.explanation import Explanation
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
+from eventsched.history.undecided_pods import undecided_error
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
+from eventsched.scheduling.framework.pod_groups import membership
 
 
 @dataclass(frozen=True)
 class WhyNot:
     """The remedies for one attempt and one node. ``decisions`` is how often the pod was decided
-    again, which took ``seconds``. ``unasked`` says that there are extenders, which were not
-    asked."""
+    again, which took ``seconds``. ``unasked`` says that there are extenders, which were not asked.
+    ``given_up`` is how a plugin ended the reservation of the node, if the attempt had chosen it;
+    ``group`` names the pod's group, "" for none."""
 
     pod: str
     attempt: int
@@ -33,6 +38,8 @@ class WhyNot:
     decisions: int
     seconds: float
     unasked: bool
+    given_up: PodUnreserved | None = None
+    group: str = ""
 
 
 def why_not(
@@ -47,7 +54,8 @@ def why_not(
     for an unknown node, and if the log cannot give the state before the attempt."""
     attempt, full_name = explained.explained, explained.pod.full_name
     if attempt is None:
-        raise InputError("--why-not", f"no attempt was made for {full_name} yet", "wait")
+        recorded = (step.record for step in explained.steps)
+        raise undecided_error("--why-not", full_name, recorded)
     began = time.perf_counter()
     decided = next(log.read(attempt.position))
     with state_before(decided.cause) as folded:
@@ -75,4 +83,15 @@ def why_not(
     return WhyNot(
         full_name, attempt.decided.attempt, attempt.position, node, found, hypothesis.decisions,
         time.perf_counter() - began, bool(assembly.configuration.extenders),
+        _given_up(explained, attempt, node),
+        "" if (own := membership(pod)) is None else own.group.replace("/", "/group/"),
     )  # fmt: skip
+
+
+def _given_up(explained: Explanation, attempt: ExplainedAttempt, node: str) -> PodUnreserved | None:
+    """The end of the reservation that the attempt made on the node, if it was given up."""
+    if attempt.decided.node != node:
+        return None
+    later = (step.record for step in explained.steps if step.position > attempt.position)
+    own = takewhile(lambda record: not isinstance(record, PodDecided), later)
+    return next((record for record in own if isinstance(record, PodUnreserved)), None)

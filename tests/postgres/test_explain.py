@@ -312,7 +312,7 @@ def _refused(truth: Truth) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("there", "--why-not", "n1"), ("--why-not", "no attempt was made")),
+        (("there", "--why-not", "n1"), ("--why-not", "there is on", "was not decided here")),
         (("default/hugh",), ("POD", "default/hugh", "did you mean default/huge")),
         (("kube-system/huge",), ("kube-system/huge", "did you mean default/huge")),
         (("zzzzzz",), ("zzzzzz", "the log last moved", "ago)", "there are, among others")),
@@ -320,7 +320,7 @@ def _refused(truth: Truth) -> tuple[str, str]:
         (("huge", "--attempt", "7"), ("--attempt", "no attempt 7", "there are 1 to 2")),
         (("a", "--attempt", "0"), ("--attempt", "no attempt 0", "there is 1")),
         (("there", "--attempt", "1"), ("--attempt", "no attempt 1", "none was made yet")),
-        (("there", "--node", "n1"), ("--node", "no attempt was made")),
+        (("there", "--node", "n1"), ("--node", "was not decided here")),
         (("huge", "--node", "n66"), ("--node", "n66", "did you mean n6")),
         (("huge", "--attempt", "1", "--node", "n6"), ("--node", "n6 was not there at")),
         (("huge", "--stream", "nope"), ("--stream", "nope", "odd, tight")),

@@ -169,3 +169,13 @@ def test_the_api_answers_the_same(address: str, explained: Any) -> None:
         assert sum(bool(member["node"]) for member in train["members"]) == train["placed"] == 3
         demands = client.get("/pods/default/big-4/timeline")["demands"]
         assert demands["belongs_to"] == ["group/big"]
+
+
+def test_a_node_that_was_reserved_and_given_up(explained: Any) -> None:
+    """A member's node would take it; the group gave it up, because another member found none."""
+    attempts = explained("default/big-0")["attempts"]
+    number, node = next((each["attempt"], each["node"]) for each in attempts if each["node"])
+    found = explained("default/big-0", "--attempt", str(number), "--why-not", node)
+    assert (found["landing"]["behind"], found["landing"]["reasons"]) == (0, [])
+    assert found["givenUp"].startswith("the node takes it, but Coscheduling gave it up: pod group")
+    assert found["givenUp"].endswith("see `eventsched explain default/group/big`")

@@ -28,6 +28,8 @@ def why_not_text(found: WhyNot, width: int) -> str:
 
 def _landing(found: WhyNot) -> str:
     landing = found.remedies[0].landing
+    if given_up := _given_up(found):
+        return given_up
     if landing.lands:
         return "it lands there as it is"
     if landing.plugins or landing.reasons:
@@ -35,6 +37,16 @@ def _landing(found: WhyNot) -> str:
     if not landing.behind:
         return "feasible and as good as the best, and the draw decides"
     return f"feasible, {landing.behind} behind the best node"
+
+
+def _given_up(found: WhyNot) -> str:
+    """What ended the reservation of a node that takes the pod; "" if nothing did."""
+    landing, ended = found.remedies[0].landing, found.given_up
+    if ended is None or landing.plugins or landing.reasons or landing.behind:
+        return ""
+    by = f"{ended.plugin or 'it'} gave it up"
+    see = f"; see `eventsched explain {found.group}`" if found.group else ""
+    return f"the node takes it, but {by}{f': {ended.message}' if ended.message else ''}{see}"
 
 
 def _refusal(landing: Landing) -> str:
@@ -60,6 +72,7 @@ def why_not_json(found: WhyNot, stream: str) -> dict[str, Any]:
         "seq": found.position,
         "node": found.node,
         "landing": _landing_json(first.landing),
+        "givenUp": _given_up(found) or None,
         "remedies": [_remedy_json(each) for each in found.remedies if each.stuck is None],
         "stuck": None if first.stuck is None else _landing_json(first.stuck),
         "decisions": found.decisions,

@@ -34,6 +34,7 @@ from eventsched.history.explain.preemption_explanation import (
 )
 from eventsched.history.explain.record_text import Namer, describe, describe_victim, pods_named_in
 from eventsched.history.explain.sample_ages import SampleAge, sample_ages_at
+from eventsched.history.undecided_pods import undecided_error
 
 _SUGGESTED = 3
 _OWN_CAUSES = frozenset(
@@ -163,7 +164,7 @@ def explain(
     index = _attempt_index(attempts, attempt, pod)
     if index is None:
         if node is not None:
-            raise InputError("--node", f"no attempt was made for {pod.full_name} yet", "wait")
+            raise undecided_error("--node", pod.full_name, (step.record for step in steps))
         return Explanation(
             evidence.stream, pod, older, steps, tuple(attempts), None, begin=begin,
             is_shadow=evidence.is_shadow, eviction=eviction,

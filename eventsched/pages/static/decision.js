@@ -264,7 +264,7 @@ function remedies(found) {
     const refusal = [failedPlugins.join(", "), reasons.join("; ")].filter(Boolean).join(": ");
     parts.push(element("p", {}, `No change is known with which it lands there: ${refusal}.`));
   } else if (found.landing.lands) {
-    parts.push(element("p", {}, "It lands there as it is."));
+    parts.push(element("p", {}, found.givenUp ? `${found.node}: ${found.givenUp}.` : "It lands there as it is."));
   }
   found.remedies.filter((changes) => changes.length > 0).forEach((changes, number) => {
     parts.push(element("p", {}, number ? "Or it lands there if you" : "It lands there if you"),

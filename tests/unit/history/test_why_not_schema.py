@@ -12,6 +12,7 @@ import pytest
 from eventsched.cli.output.why_not_output import why_not_json
 from eventsched.cli.why_not import WhyNot
 from eventsched.domain.objects import HostPort, Taint
+from eventsched.domain.records import PodUnreserved
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.history.why_not.hypothesis import Landing
 from eventsched.history.why_not.search import Remedy
@@ -44,6 +45,17 @@ def test_the_schema_has_no_other_kinds() -> None:
 def test_a_node_that_takes_the_pod_and_one_that_never_does() -> None:
     assert problems((Remedy(Landing(lands=True)),)) == []
     assert problems((Remedy(LANDING, stuck=LANDING),)) == []
+    ended = PodUnreserved(uid="p", node="n1", plugin="Coscheduling", message="late")
+    whole = WhyNot(
+        "default/p", 1, 7, "n1", (Remedy(Landing(lands=True)),), 3, 0.1, unasked=False,
+        given_up=ended, group="default/group/train",
+    )  # fmt: skip
+    document = why_not_json(whole, "main")
+    assert jsonschema.Draft202012Validator(SCHEMA).is_valid(json.loads(json.dumps(document)))
+    assert document["givenUp"] == (
+        "the node takes it, but Coscheduling gave it up: late; see `eventsched explain "
+        "default/group/train`"
+    )
     broken = WhyNot("default/p", 1, 7, "n1", (Remedy(LANDING),), 3, 0.1, unasked=False)
     document = why_not_json(replace(broken, attempt="one"), "main")  # type: ignore[arg-type]
     assert not jsonschema.Draft202012Validator(SCHEMA).is_valid(document)
