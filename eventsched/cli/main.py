@@ -55,6 +55,12 @@ _REMEDIES = {
 """Remedies by the first characters of the SQLSTATE."""
 
 
+_SIGNED_VALUES = {"replay": "--nodes"}
+"""The option of a command whose value may begin with "-", as in ``--nodes -NODE``."""
+_SHORT_OPTIONS = ("-h", "-o")
+"""The short options of these commands."""
+
+
 class CommandParser(argparse.ArgumentParser):
     """Reports an error of the command line in one line, as all other errors are."""
 
@@ -88,6 +94,20 @@ def _empty_parser() -> tuple[CommandParser, Any]:
     return parser, parser.add_subparsers(title="commands", dest="command", required=True)
 
 
+def _with_signed_values(command: str | None, arguments: Sequence[str]) -> list[str]:
+    """The arguments with ``--nodes -NODE`` as ``--nodes=-NODE``: argparse takes each word that
+    begins with "-" for an option, https://github.com/python/cpython/issues/53580."""
+    option = _SIGNED_VALUES.get(command or "")
+    joined: list[str] = []
+    for word in arguments:
+        is_value = word[:1] == "-" and word[1:2] not in ("", "-") and word not in _SHORT_OPTIONS
+        if is_value and joined and joined[-1] == option:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
 def _add_command(commands: Any, name: str) -> None:
     importlib.import_module(f"eventsched.cli.{name}").add_to(commands)
 
@@ -116,7 +136,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
     if not arguments:
         parser.print_help(sys.stderr)
         return None
-    return parser.parse_args(arguments)
+    return parser.parse_args(_with_signed_values(command, arguments))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

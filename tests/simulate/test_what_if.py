@@ -142,6 +142,29 @@ def test_other_nodes(what_if: WhatIf) -> None:
     assert nodes & {"node-00000-more-0", "node-00000-more-1"}
 
 
+@pytest.mark.parametrize("form", [("--nodes", "-node-00001"), ("--nodes=-node-00001",)])
+def test_a_node_left_out(what_if: WhatIf, form: tuple[str, ...]) -> None:
+    code, text, errors = what_if(*form, "-o", "json")
+    assert (code, errors) == (0, "")
+    moved = json.loads(text)["differences"]
+    assert "node-00001" in {each["before"]["node"] for each in moved}
+    assert "node-00001" not in {each["after"]["node"] for each in moved}
+
+
+@pytest.mark.parametrize("option", ["-o", "--what-if", "-h", "-"])
+def test_an_option_is_no_value_of_nodes(
+    option: str, what_if: WhatIf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if option == "-":
+        code, _, errors = what_if("--nodes", option)
+        assert (code, "'-' does not say which nodes" in errors) == (2, True)
+        return
+    with pytest.raises(SystemExit) as ended:
+        what_if("--nodes", option)
+    assert ended.value.code == 2
+    assert "--nodes: expected one argument" in capsys.readouterr().err
+
+
 def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> None:
     """In a grid, too, whose workers do not read the file."""
     file = tmp_path / "node.yaml"

@@ -61,7 +61,7 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--nodes", action="append", default=[], metavar="'+20xNODE|-NODE'",
         help="nodes that are added, like one that history has or that a manifest describes "
-        "(+20xnode.yaml), or left out",
+        "(+20xnode.yaml), or left out (--nodes -NODE)",
     )  # fmt: skip
     group.add_argument("--from", dest="first", metavar="POS|TIME", help=f"begin at {AT_HELP}")
     group.add_argument(
