@@ -108,14 +108,14 @@ def pod_text(pod: Document) -> str:
     rows = [
         [name, _value_text(name, value)]
         for name, value in pod.items()
-        if value not in ("", [], {}, False)
+        if name == "since" or value not in ("", [], {}, False)
     ]
     return table((), rows, ("", ""))
 
 
 def _value_text(name: str, value: Any) -> str:
     if name in ("since", "backoff_until"):
-        return f"{moment(value)} {zone(value)}".rstrip() if value else "none"
+        return f"{moment(value)} {zone(value)}".rstrip()
     if isinstance(value, dict):  # deadlines by plugin
         return ", ".join(f"{key} until {moment(at)}" for key, at in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -127,10 +127,11 @@ def with_times(document: Any) -> Any:
         return [with_times(item) for item in document]
     if not isinstance(document, dict):
         return document
-    times = ("now", "since", "backoff_until")
     changed: Document = {}
     for name, value in document.items():
-        if name in times:
+        if name in ("now", "since"):
+            changed[name] = iso(value)
+        elif name == "backoff_until":
             changed[name] = iso(value) if value else None
         elif name == "waits_for":
             changed[name] = {plugin: iso(deadline) for plugin, deadline in value.items()}
@@ -194,8 +195,8 @@ def _queue_row(waiting: WaitingPod, now: int) -> list[object]:
         waiting.number,
         pod.full_name,
         pod.priority,
-        rough(now - waiting.added) if waiting.added else "",
-        rough(now - waiting.entered) if waiting.entered else "",
+        "" if waiting.added is None else rough(now - waiting.added),
+        "" if waiting.entered is None else rough(now - waiting.entered),
         _waits_for(waiting, now),
     ]
 
@@ -252,8 +253,8 @@ def waiting_json(
         "uid": pod_state.pod.uid,
         "priority": pod_state.pod.priority,
         "attempts": pod_state.attempts,
-        "age_seconds": (now - waiting.added) / 1e6 if waiting.added else None,
-        "waiting_seconds": (now - waiting.entered) / 1e6 if waiting.entered else None,
+        "age_seconds": _seconds_since(waiting.added, now),
+        "waiting_seconds": _seconds_since(waiting.entered, now),
         "until": iso(waiting.until) if waiting.until else None,
         "gates": list(pod_state.pod.gates),
         "waits_for": [
@@ -266,6 +267,10 @@ def waiting_json(
         ],
         "estimated_rest": _estimate_json(guess),
     }
+
+
+def _seconds_since(at: int | None, now: int) -> float | None:
+    return None if at is None else (now - at) / 1e6
 
 
 def missed_text(missed: Sequence[MissedWakeUp], flushed: int, examined: int) -> str:

@@ -72,14 +72,14 @@ def _survival(rest: Sequence[tuple[int, bool]]) -> tuple[list[int], list[float]]
 
 
 def estimates(
-    asked: Mapping[str, tuple[Rejectors, int]], past: PastWaits, now: int
+    asked: Mapping[str, tuple[Rejectors, int | None]], past: PastWaits, now: int
 ) -> dict[str, WaitEstimate]:
     """The estimates for pods, by uid. ``asked`` has the plugins that refused each, and when (µs) it
-    came if the past does not say it; 0 if that is not known: there is no estimate then."""
+    came if the past does not say it; None if that is unknown: there is no estimate then."""
     found = {}
     for uid, (rejectors, added) in asked.items():
         began = past.began.get(uid_key(uid), added)
-        if began or uid_key(uid) in past.began:
+        if began is not None:
             found[uid] = estimate(past.lengths.get(rejectors, ()), max(0, now - began))
     return found
 

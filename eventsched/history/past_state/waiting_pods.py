@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from eventsched.domain.records import Queue
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.units import is_virtual
 from eventsched.history.past_state.state_document import AT_PERMIT, PREPARING, standing
 from eventsched.scheduling.framework.pod_groups import PodGroups
 from eventsched.scheduling.framework.profile import Profile, profile_for
@@ -30,8 +31,8 @@ class WaitingPod:
     """A pod that waits at a ``place`` (PLACES). ``number`` is its position there, from 1. Times are
     in µs:
 
-    - ``entered``: since when it waits there (0: unknown); ``added``: when it was created, or came
-      (0: unknown).
+    - ``entered``: since when it waits there (None: unknown); ``added``: when it was created, or
+      came (None: unknown). A simulation begins at 0, so that 0 is a time.
     - ``until``: when its wait ends at the latest, 0 for no such time: the end of the backoff, the
       flush of an unschedulable pod, the deadline of a plugin that it waits for.
     """
@@ -39,8 +40,8 @@ class WaitingPod:
     pod_state: PodState
     place: str
     number: int
-    entered: int
-    added: int
+    entered: int | None
+    added: int | None
     until: int
     plugins: tuple[WakingPlugin, ...]
 
@@ -92,16 +93,26 @@ def _waiting(
         names = (*reservation.waits, *reservation.preparing)
     elif place in (Queue.UNSCHEDULABLE, Queue.GATED):
         names = pod_state.rejectors
-    added = pod.created_at or (0 if pod_state.attempts else pod_state.since)
     return WaitingPod(
         pod_state,
         place,
         number,
-        entered=pod_state.entered if reservation is None else 0,
-        added=added,
+        entered=pod_state.entered if reservation is None else None,
+        added=_added(state, pod_state),
         until=_until(state, pod_state),
         plugins=tuple(_waking(profile, name) for name in names),
     )
+
+
+def _added(state: SchedulerState, pod_state: PodState) -> int | None:
+    """When (µs) a pod was created, or came; None if the state does not say it."""
+    created, in_simulation = pod_state.pod.created_at, is_virtual(state.now)
+    # Manifests of a real cluster have creation times that a simulation has not reached.
+    if created and is_virtual(created) == in_simulation:
+        return created
+    if not pod_state.attempts:
+        return pod_state.since
+    return 0 if in_simulation else None  # pods without a time of the simulation come at 0
 
 
 def _until(state: SchedulerState, pod_state: PodState) -> int:

@@ -110,12 +110,16 @@ def test_the_waits_in_the_records_of_a_log() -> None:
 
 def test_estimates_of_pods_whose_begin_is_known() -> None:
     past = PastWaits({FIT: over(*range(1, 101))}, {uid_key("a"): 40 * SECOND})
-    asked = {"a": (FIT, 0), "b": (FIT, 100 * SECOND), "c": (FIT, 0), "d": (("Other",), 1)}
+    asked = {
+        "a": (FIT, 0), "b": (FIT, 100 * SECOND), "c": (FIT, None), "d": (("Other",), 1),
+        "e": (FIT, 0),
+    }  # fmt: skip
     found = estimates(asked, past, 100 * SECOND)
     assert found == {
         "a": WaitEstimate(41, 4 * SECOND, 20 * SECOND, 36 * SECOND),
         "b": WaitEstimate(100, 10 * SECOND, 50 * SECOND, 90 * SECOND),
         "d": WaitEstimate(0),
+        "e": WaitEstimate(1),  # it came at the beginning of a simulation
     }
 
 

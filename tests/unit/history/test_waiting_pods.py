@@ -3,13 +3,15 @@
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eventsched.cli.output.state_output import pod_text, queue_text, waiting_json, with_times
 from eventsched.domain import records
 from eventsched.domain.objects import PodSpec
 from eventsched.domain.records import Queue
-from eventsched.history.past_state.state_document import AT_PERMIT
+from eventsched.history.past_state.state_document import AT_PERMIT, pod_document
 from eventsched.history.past_state.waiting_pods import WaitingPod, WakingPlugin, waiting_pods
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
@@ -77,10 +79,49 @@ def test_a_gang_waits_for_its_others() -> None:
         engine.observe(records.PodAdded(pod=member(name)), 0)
     engine.schedule_next()
     [first, *others] = sorted(waiting(engine), key=lambda each: each.place != AT_PERMIT)
-    assert (first.place, first.entered) == (AT_PERMIT, 0)
+    assert (first.place, first.entered) == (AT_PERMIT, None)
     assert first.until > 0
     assert [p.plugin for p in first.plugins] == [Coscheduling.name]
     assert [each.place for each in others] == [Queue.ACTIVE, Queue.ACTIVE]
+
+
+@pytest.mark.parametrize("created", [0, 1_700_000_000 * SECOND])
+def test_a_pod_of_a_simulation_that_came_at_its_beginning(created: int) -> None:
+    """Whether its manifest has the time of a real cluster, or none; tried or not."""
+    engine = engine_of(NodeResourcesFit())
+    engine.observe(records.NodeAdded(node=make_node("n1", cpu=1)), 0)
+    pod = msgspec.structs.replace(make_pod("a", cpu=10), created_at=created)
+    engine.observe(records.PodAdded(pod=pod), 0)
+    for _ in range(2):
+        [alone] = waiting(engine)
+        assert (alone.added, alone.entered) == (0, 0)
+        shown = waiting_json(alone, 90 * SECOND)
+        assert (shown["age_seconds"], shown["waiting_seconds"]) == (90, 90)
+        assert queue_text([alone], 90 * SECOND, {}).splitlines()[2].split()[3:5] == ["1m30s"] * 2
+        engine.schedule_next()
+    assert alone.place == Queue.UNSCHEDULABLE
+
+
+def test_a_state_at_the_beginning_of_a_simulation_has_its_times() -> None:
+    engine = engine_of(NodeResourcesFit())
+    engine.observe(records.PodAdded(pod=make_pod("a", cpu=10)), 0)
+    document = pod_document(engine.state, next(iter(engine.state.pods.values())))
+    shown = with_times({"now": 0, **document})
+    beginning = "1970-01-01T00:00:00+00:00"
+    assert [shown[name] for name in ("now", "since", "backoff_until")] == [*[beginning] * 2, None]
+    assert "since            00:00:00.000" in pod_text(document)
+
+
+def test_a_pod_whose_arrival_is_unknown_has_no_age() -> None:
+    engine = engine_of(NodeResourcesFit())
+    now = 1_700_000_000 * SECOND
+    engine.observe(records.NodeAdded(node=make_node("n1", cpu=1)), now)
+    engine.observe(records.PodAdded(pod=make_pod("a", cpu=10)), now)
+    assert [each.added for each in waiting(engine)] == [now]
+    engine.schedule_next()
+    [alone] = waiting(engine)
+    assert (alone.added, alone.entered) == (None, now)
+    assert waiting_json(alone, now)["age_seconds"] is None
 
 
 def test_a_plugin_that_is_gone_has_no_events() -> None:
