@@ -28,7 +28,7 @@ from eventsched.history.explain.headline import (
     with_closed_nodes,
 )
 from eventsched.history.explain.stored_evidence import StoredEvidence
-from eventsched.history.explain.workloads.pod_group import group_members
+from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import (
@@ -162,10 +162,16 @@ def _explain_bare_group(
     """Explains the pod group that is named like no pod; raises ``no_pod`` without such a group."""
     group = target._replace(kind=POD_GROUP)
     try:
-        group_members(opened.state(None).state, group, opened.log.stream)
+        _group_members(group, opened)
     except NoPodError:
         raise no_pod from None
     return _explain_workload(options, group, evidence, opened)
+
+
+def _group_members(group: ExplainTarget, opened: OpenLog) -> GroupMembers:
+    folded = opened.state(None)
+    plugins = {} if folded.opening is None else folded.opening.plugins
+    return group_members(folded.state, group, opened.log.stream, plugins)
 
 
 def _explain_workload(
@@ -177,7 +183,7 @@ def _explain_workload(
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
     log, members = opened.log, None
     if target.kind == POD_GROUP:
-        members = group_members(opened.state(None).state, target, log.stream)
+        members = _group_members(target, opened)
     if isinstance(log, Reader):
         workload = stored_workload(log, target, members)
     else:

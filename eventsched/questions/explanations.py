@@ -134,7 +134,8 @@ def _workload(
     try:
         if target.kind == POD_GROUP:
             with states.at(stream, None) as folded:
-                members = group_members(folded.state, target, stream.name)
+                plugins = {} if folded.opening is None else folded.opening.plugins
+                members = group_members(folded.state, target, stream.name, plugins)
         workload = stored_workload(stream.log, target, members)
     except NoPodError as problem:
         if sees.is_whole:

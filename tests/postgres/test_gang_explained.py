@@ -179,3 +179,14 @@ def test_a_node_that_was_reserved_and_given_up(explained: Any) -> None:
     assert (found["landing"]["behind"], found["landing"]["reasons"]) == (0, [])
     assert found["givenUp"].startswith("the node takes it, but Coscheduling gave it up: pod group")
     assert found["givenUp"].endswith("see `eventsched explain default/group/big`")
+
+
+def test_a_group_that_no_profile_schedules(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--nodes", EXAMPLE / "nodes.yaml", "--pods", EXAMPLE / "pods.yaml"]
+    main(["simulate", *map(str, words), "--database", database])
+    capsys.readouterr()
+    assert main(["explain", "group/big", "--database", database, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["why"].startswith("no profile has the plugin Coscheduling, so its pods are")

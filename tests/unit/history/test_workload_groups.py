@@ -244,3 +244,23 @@ def test_what_holds_a_group(found: GroupVerdict, reason: str, step: str) -> None
     assert found.reason.startswith(reason)
     assert found.next_step.startswith(step)
     assert bool(found.next_step) == bool(step)
+
+
+def test_a_group_without_the_plugin_is_a_workload() -> None:
+    """Its label means nothing there, so none is advised."""
+    members = GroupMembers("shop", "train", 0, {}, is_scheduled=False)
+
+    def found(*groups: WaitingGroup, step: str = "") -> GroupVerdict:
+        workload = Workload("PodGroup", "shop", "train", (), {}, groups, step)
+        return group_verdict(workload, members)
+
+    begin = "no profile has the plugin Coscheduling, so its pods are scheduled one by one; "
+    binding = group(9, state="binding", examples=("shop/web-7",))
+    assert found(binding, group(2), step="add a node") == (
+        f"{begin}2 of its pods (web-1, …): NodeResourcesFit refuses nodes: Insufficient cpu, "
+        "Insufficient memory",
+        "add a node",
+        "shop/web-1",
+    )
+    assert found(binding) == (f"{begin}9 of its pods (web-7, …): is being bound", "", "shop/web-7")
+    assert found() == (f"{begin}all of them are on nodes", "", "")

@@ -5,7 +5,7 @@ Members name their group by a label or an annotation, which the tables of a data
 they are found in the scheduler's state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,7 +29,8 @@ _PLUGIN = "Coscheduling"
 class GroupMembers:
     """The pods of a group that are not being deleted, by uid. ``minimum`` is how many have to be
     bound together, 0 if none says so. ``problem`` is what is wrong with a member's labels.
-    ``nodes`` are those that are bound or reserved, by uid."""
+    ``nodes`` are those that are bound or reserved, by uid. ``is_scheduled``: whether the plugin
+    that schedules groups is enabled, as far as is known."""
 
     namespace: str
     name: str
@@ -37,6 +38,7 @@ class GroupMembers:
     pods: Mapping[str, Pod]
     problem: str = ""
     nodes: Mapping[str, str] = field(default_factory=dict)
+    is_scheduled: bool = True
 
     def in_order(self, most: int) -> list[tuple[str, str]]:
         """The names of at most ``most`` members with their nodes, those without one first."""
@@ -53,9 +55,12 @@ class GroupVerdict(NamedTuple):
     example: str = ""
 
 
-def group_members(state: SchedulerState, target: ExplainTarget, stream: str) -> GroupMembers:
-    """The members of the group that ``target`` names. Raises NoPodError if there are none, and
-    InputError if several namespaces have a group of that name."""
+def group_members(
+    state: SchedulerState, target: ExplainTarget, stream: str, plugins: Collection[str]
+) -> GroupMembers:
+    """The members of the group that ``target`` names. ``plugins`` are those that are enabled, none
+    if that is not known. Raises NoPodError if there are no members, and InputError if several
+    namespaces have a group of that name."""
     groups: dict[str, dict[str, Pod]] = {}
     for uid, pod_state in state.pods.items():
         own = membership(pod_state.pod)
@@ -81,6 +86,7 @@ def group_members(state: SchedulerState, target: ExplainTarget, stream: str) -> 
     return GroupMembers(
         found[0].partition("/")[0], target.name, max(own.minimum for own in memberships), pods,
         next((own.problem for own in memberships if own.problem), ""), nodes,
+        not plugins or _PLUGIN in plugins,
     )  # fmt: skip
 
 
@@ -88,6 +94,8 @@ def group_verdict(workload: Workload, members: GroupMembers) -> GroupVerdict:
     """Why the group is not bound together: pods that are missing come first, then the refusal by
     another plugin that most members have."""
     minimum = members.minimum
+    if not members.is_scheduled:
+        return _verdict_without_plugin(workload)
     if members.problem:
         return GroupVerdict(members.problem, f"correct {MINIMUM} and the timeout of its pods")
     if not minimum:
@@ -114,6 +122,18 @@ def group_verdict(workload: Workload, members: GroupMembers) -> GroupVerdict:
         words += f", {reserved} of them only reserved"
     step = "" if holding is None else _next_step(holding, members)
     return GroupVerdict(words, step, blocking.examples[0])
+
+
+def _verdict_without_plugin(workload: Workload) -> GroupVerdict:
+    """Why the pods wait of a group that means nothing to the scheduler: the largest group of them,
+    and the next step of its oldest pod."""
+    reason = f"no profile has the plugin {_PLUGIN}, so its pods are scheduled one by one"
+    if not workload.groups:
+        return GroupVerdict(f"{reason}; all of them are on nodes", "")
+    groups = (each for each in workload.groups if workload.needs_step in each.examples)
+    largest = next(groups, workload.groups[0])
+    words = f"{reason}; {_pods(largest, None)}: {largest.why}"
+    return GroupVerdict(words, workload.next_step, largest.examples[0])
 
 
 def _holds(group: WaitingGroup) -> bool:
