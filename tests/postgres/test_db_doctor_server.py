@@ -5,6 +5,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import psycopg
 import pytest
@@ -12,8 +13,12 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.eventlog.inspection import database_facts, server_checks
 from eventsched.eventlog.inspection.database_checks import diagnose
-from eventsched.eventlog.inspection.database_facts import read_facts
-from eventsched.eventlog.inspection.log_checks import DEAD_ROWS
+from eventsched.eventlog.inspection.database_facts import (
+    DatabaseFacts,
+    UpdatedTable,
+    read_facts,
+)
+from eventsched.eventlog.inspection.log_checks import BLOAT_ROWS, DEAD_ROWS, dead_rows
 from tests.postgres.diagnosed import Databases, found, remedied, remedy, run
 from tests.postgres.standbys import standby_of
 from tests.postgres.tampered_logs import simulate
@@ -86,6 +91,50 @@ def test_dead_rows_of_the_head(sound: Databases) -> None:
         assert transaction.user == "postgres"
     run(url, f"VACUUM {_L}.head")
     assert found(url, "dead rows") == []
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [("pod_now", "gen_random_uuid()"), ("record_count", "'Kind' || i")]
+)
+def test_dead_rows_of_a_table_that_is_updated(sound: Databases, table: str, key: str) -> None:
+    """Found once there are many, and more than live ones; gone after the remedy."""
+    url = sound.migrated()
+    simulate(url, "nodes=2,pods=3")
+    name, column = ("uid", "seq") if table == "pod_now" else ("kind", "records")
+    with psycopg.connect(url) as reading, psycopg.connect(url, autocommit=True) as writing:
+        reading.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM {_L}.head".encode())
+        writing.execute(
+            f"INSERT INTO {_L}.{table} SELECT (jsonb_populate_record(t,"
+            f" jsonb_build_object('{name}', {key}))).* FROM {_L}.{table} t,"
+            f" generate_series(1, {BLOAT_ROWS // 2}) i"
+            f" WHERE t.ctid = (SELECT min(ctid) FROM {_L}.{table})".encode()
+        )
+        for expected in ([], ["warn"]):
+            writing.execute(f"UPDATE {_L}.{table} SET {column} = {column} + 1".encode())
+            writing.execute("SELECT pg_stat_force_next_flush()")
+            assert [severity for severity, _ in found(url, "dead rows")] == expected
+        [(_, problem)] = found(url, "dead rows")
+        text = f"table {_L}.{table} has [0-9,]+ dead rows, and [0-9,]+ live ones"
+        assert re.fullmatch(text, problem)
+    [remedy_text] = [
+        f.remedy for check, f in diagnose(read_facts(url)).findings if check == "dead rows"
+    ]
+    run(url, remedy_text.partition(",")[0])
+    assert found(url, "dead rows") == []
+
+
+def test_more_live_rows_than_dead_ones_are_no_bloat() -> None:
+    """However many there are; head has few live ones in any case."""
+
+    def problems(*tables: UpdatedTable) -> list[str]:
+        facts = SimpleNamespace(schema=SimpleNamespace(updated_tables=tables))
+        return [finding.problem for finding in dead_rows(cast(DatabaseFacts, facts))]
+
+    many = 10 * BLOAT_ROWS
+    assert problems(UpdatedTable("pod_now", many, many)) == []
+    assert problems(UpdatedTable("record_count", 30, BLOAT_ROWS - 1)) == []
+    assert len(problems(UpdatedTable("pod_now", many, many + 1))) == 1
+    assert len(problems(UpdatedTable("head", 1, DEAD_ROWS))) == 1
 
 
 def test_transactions_that_are_open_for_long(

@@ -78,7 +78,12 @@ LEFT JOIN LATERAL (SELECT first, count, hash FROM eventsched_log.batch WHERE str
                    ORDER BY first DESC LIMIT 1) b ON true
 ORDER BY s.id
 """
-_DEAD = "SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = 'eventsched_log.head'::regclass"
+# The tables whose rows are updated again and again. All others are appended to.
+_UPDATED = """
+SELECT relname::text, n_live_tup, n_dead_tup FROM pg_stat_user_tables
+WHERE schemaname = 'eventsched_log' AND relname IN ('head', 'pod_now', 'record_count')
+ORDER BY relname
+"""
 _TRIGGERS = """
 SELECT c.relname || '.' || t.tgname, t.tgenabled::text
 FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid
@@ -175,12 +180,21 @@ class BrokenPartition(NamedTuple):
     bounds: str
 
 
+class UpdatedTable(NamedTuple):
+    """A table whose rows are updated, and how many of them are live and dead, by Postgres's
+    counters."""
+
+    name: str
+    live: int
+    dead: int
+
+
 class SchemaFacts(NamedTuple):
     """The log and its schema, if this version runs on it. ``triggers``: whether a trigger is
     enabled ('A': always), by ``table.trigger``."""
 
     ends: list[StreamEnd]
-    head_dead_rows: int
+    updated_tables: list[UpdatedTable]
     triggers: dict[str, str]
     broken_partitions: list[BrokenPartition]
     access: AccessFacts
@@ -255,7 +269,7 @@ def _server(connection: psycopg.Connection[Any], offset: float, error: float) ->
 def _schema(connection: psycopg.Connection[Any]) -> SchemaFacts:
     return SchemaFacts(
         ends=[StreamEnd(*row) for row in _rows(connection, _ENDS)],
-        head_dead_rows=next((row[0] for row in _rows(connection, _DEAD)), 0),
+        updated_tables=[UpdatedTable(*row) for row in _rows(connection, _UPDATED)],
         triggers=dict(_rows(connection, _TRIGGERS)),
         broken_partitions=[BrokenPartition(*row) for row in _rows(connection, _BROKEN_PARTITIONS)],
         access=read_access(connection),
