@@ -62,7 +62,12 @@ _SHORT_OPTIONS = ("-h", "-o")
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Reports an error of the command line in one line, as all other errors are."""
+    """Reports an error of the command line in one line, as all other errors are. Options are
+    written out: what is short for one option today would be short for two after the next version,
+    or for another one on another command."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {message}; see `{self.prog} --help`\n")
