@@ -29,6 +29,7 @@ from tests.postgres.archives import (
     STREAM,
     archived,
     contents,
+    micros,
     rows,
     step,
     write,
@@ -234,8 +235,37 @@ def test_the_command(four_days: str, whole_archive: Path, tmp_path: Path, capsys
     assert main([*words, "--days", "7"]) == 0
     assert contents(tmp_path) == contents(whole_archive)
     assert f"3 days of stream {STREAM} archived" in capsys.readouterr().out
+    assert main(words) == 0
+    assert capsys.readouterr().out == (
+        f"0 days of stream {STREAM} archived in {tmp_path}: "
+        "all records of the stream are archived\n"
+    )
     assert main([*words, "--before", "noon"]) == 2
     assert "--before: 'noon' is not a time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "today", "reason"),
+    [
+        ([], 27, "2024-02-27 is not over, it ends at 2024-02-28T00:00Z"),
+        (["--days", "7"], 28, "--days 7 leaves out 2024-02-27 and what comes after"),
+        (
+            ["--before", "2024-02-27T12:00"], 28,
+            "--before 2024-02-27T12:00 leaves out 2024-02-27 and what comes after",
+        ),
+    ],
+)  # fmt: skip
+def test_why_nothing_is_archived(
+    four_days: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any,
+    options: list[str], today: int, reason: str,
+) -> None:  # fmt: skip
+    """The command says which day is the first that it leaves for later."""
+    now = micros(date(2024, 2, today)) * 1_000 + 1
+    monkeypatch.setattr("eventsched.cli.database_commands.db_archive.time.time_ns", lambda: now)
+    words = ["db", "archive", "--database", four_days, "--stream", STREAM, "--to", str(tmp_path)]
+    assert main([*words, *options]) == 0
+    printed = capsys.readouterr().out
+    assert printed == f"0 days of stream {STREAM} archived in {tmp_path}: {reason}\n"
 
 
 def test_without_pyarrow(four_days: str, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def _archive(options: argparse.Namespace) -> int:
     from eventsched.eventlog.archive.archive_folder import manifests
     from eventsched.eventlog.archive.archive_manifest import day_of
     from eventsched.eventlog.archive.archive_notes import note_archived
-    from eventsched.eventlog.archive.archiver import archive
+    from eventsched.eventlog.archive.archiver import archive, first_unarchived_day
 
     now = time.time_ns() // 1_000
     today = day_of(now)
@@ -71,9 +71,13 @@ def _archive(options: argparse.Namespace) -> int:
                     f"positions {manifest.first} to {manifest.next - 1}",
                     flush=True,
                 )
+            reason = ""
+            if not days:
+                day = first_unarchived_day(reader, options.to, today)
+                reason = f": {_why_none(day, today, options)}"
     with database.administrator_address(*database_of(options)) as address:
         remedy = note_archived(address, options.to, stream, manifests(options.to, stream))
-    print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}")
+    print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}{reason}")
     if remedy:
         print(
             "This user may not note that in the database, so retention keeps these records there: "
@@ -81,6 +85,16 @@ def _archive(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     return 0
+
+
+def _why_none(day: date | None, today: date, options: argparse.Namespace) -> str:
+    """Why no day was archived. ``day`` is the first one that is not; None if all records are."""
+    if day is None:
+        return "all records of the stream are archived"
+    if day >= today:
+        return f"{day} is not over, it ends at {day + timedelta(days=1)}T00:00Z"
+    option = f"--days {options.days}" if options.before is None else f"--before {options.before}"
+    return f"{option} leaves out {day} and what comes after"
 
 
 def _before(options: argparse.Namespace, now: int, today: date) -> date:

@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
@@ -66,10 +66,7 @@ def _archived(reader: Reader, folder: Path, before: date, today: date) -> Iterat
     where = str(stream_folder(folder, reader.stream))
     if existing:
         verify_day(folder, existing[-1])
-        head = Head(existing[-1].next, bytes.fromhex(existing[-1].after))
-        floor = date.fromisoformat(existing[-1].day) + timedelta(days=1)
-    else:
-        head, floor = Head(0, genesis(reader.stream)), date.min
+    head, floor = _end(existing, reader.stream)
     if reader.head.next:
         require_join(reader, head, where)
     writer: DayWriter | None = None
@@ -89,6 +86,22 @@ def _archived(reader: Reader, folder: Path, before: date, today: date) -> Iterat
     finally:
         if writer is not None:
             writer.discard()
+
+
+def first_unarchived_day(reader: Reader, folder: Path, today: date) -> date | None:
+    """The day of the first batch that the archive lacks, with the exceptions of ``archive``; None
+    if there is no such batch. Raises InputError and CorruptLogError."""
+    head, floor = _end(manifests(folder, reader.stream), reader.stream)
+    return next((day for day, _, _ in _by_day(reader, head, floor, today)), None)
+
+
+def _end(existing: Sequence[Manifest], stream: str) -> tuple[Head, date]:
+    """Where an archive ends, and the first day that it can take."""
+    if not existing:
+        return Head(0, genesis(stream)), date.min
+    last = existing[-1]
+    day = date.fromisoformat(last.day) + timedelta(days=1)
+    return Head(last.next, bytes.fromhex(last.after)), day
 
 
 def _by_day(
