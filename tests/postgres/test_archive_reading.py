@@ -180,6 +180,7 @@ def test_verify_finds_what_was_altered(
     told = capsys.readouterr().out
     named = day_file(own_archive / OWN, DAYS[2], content) if "begins at" in told else path
     assert str(named) in told
+    assert "; restore the " in told
 
 
 @pytest.mark.parametrize(
@@ -191,7 +192,9 @@ def test_verify_finds_an_altered_batch(
     path = day_file(own_archive / OWN, DAYS[1], BATCHES)
     rewritten(path, column, value)
     assert main(["verify", "--from-archive", str(own_archive)]) == 1
-    assert f"{path}: position " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"{path}: position " in told
+    assert told.endswith("; restore the file from a copy, or archive into an empty folder\n")
 
 
 @pytest.mark.parametrize("words", [("replay",), ("explain", "x"), ("log", "export", OUT)])
@@ -205,7 +208,8 @@ def test_a_database_with_another_log(
         told = refused(capsys, *words, *options)
         assert "different logs" in told or "not those of the database" in told
         assert main(["verify", *options]) == 1
-        assert "its epochs are not those of the database" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "its epochs are not those of the database; name the database of this" in told
 
 
 def test_a_database_that_lost_its_end(half: Path, database: str, capsys: Any) -> None:
@@ -214,11 +218,15 @@ def test_a_database_that_lost_its_end(half: Path, database: str, capsys: Any) ->
     assert "ends at 1: it is another log, or has lost its end" in told
 
 
-def test_an_archive_without_its_beginning(own_archive: Path) -> None:
+def test_an_archive_without_its_beginning(own_archive: Path, capsys: Any) -> None:
+    """Verification says it with the words of all other commands, and where the files have to
+    come from, and does not report the epochs that began in them."""
     for content in (BATCHES, DETAILS, DECISIONS):
         day_file(own_archive / OWN, DAYS[0], content).unlink()
-    with pytest.raises(InputError, match="files of the days before are missing"):
+    with pytest.raises(InputError, match="files of the days before are missing") as raised:
         ArchiveLog(own_archive)
+    assert main(["verify", "--from-archive", str(own_archive)]) == 1
+    assert capsys.readouterr().out == f"stream {STREAM}: {raised.value}\n"
 
 
 def test_which_stream(own_archive: Path, tmp_path: Path, capsys: Any) -> None:
@@ -287,7 +295,8 @@ def test_positions_that_are_nowhere(pruned: tuple[Path, str, TamperedLog], capsy
     assert "the positions between are in neither; restore" in refused(capsys, "replay", *joined)
     assert "expected" in refused(capsys, "log", "export", OUT, *joined)
     assert main(["verify", *joined]) == 1
-    assert f"expected {end}" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"expected {end}; restore the archive's files of the days between" in told
     with pytest.raises(InputError, match="the positions between are in neither"):
         archived(url, STREAM, folder)
 

@@ -212,7 +212,7 @@ class _Verification:
             for batch in self._log.batches():
                 self._batch(batch)
         except DamagedError as damage:
-            self._report(self._chain.next, str(damage))
+            self._report(self._chain.next, damage.advice)
             self._flush()
             return
         self._check_end()

@@ -64,11 +64,17 @@ class KeptStart(NamedTuple):
 
 
 class DamagedError(Exception):
-    """A file is malformed from some place on, which ``where`` names."""
+    """A file is malformed from some place on, which ``where`` names. ``remedy`` is what the user
+    can do; "" if only the caller knows."""
 
-    def __init__(self, where: str, problem: str) -> None:
-        self.where, self.problem = where, problem
+    def __init__(self, where: str, problem: str, remedy: str = "") -> None:
+        self.where, self.problem, self.remedy = where, problem, remedy
         super().__init__(f"{where}: {problem}")
+
+    @property
+    def advice(self) -> str:
+        """The message, with the remedy."""
+        return f"{self}; {self.remedy}" if self.remedy else str(self)
 
 
 class NoLogError(DamagedError):

@@ -31,6 +31,7 @@ _MISSHAPEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, O
 _UNREADABLE = (OSError, pa.ArrowException)
 _BATCH = ("first", "count", "epoch", "token", "written_at", "mark", "hash", "body")
 _CACHED_GROUPS = 4
+_RESTORE = "restore the file from a copy, or archive into an empty folder"
 
 
 class _Day(NamedTuple):
@@ -54,11 +55,18 @@ class ArchiveFiles:
 
     def __init__(self, folder: Path, stream: str) -> None:
         """Raises NoLogError if the archive has no such stream or a later format, and DamagedError
-        if files are missing in the middle or are of another log."""
+        if files are missing at the beginning or in the middle, or are of another log."""
         self._stream = stream
         self._days = _days(folder, stream)
         if not self._days:
             raise NoLogError(str(folder), f"holds no archive of stream {stream}")
+        first = self._days[0]
+        if first.first:
+            problem = (
+                f"is the first file, and begins at position {first.first}: files of the days "
+                "before are missing"
+            )
+            raise DamagedError(str(first.batches), problem, "restore them from a copy")
         self._details = RowCursor(self._all_details())
         self._groups = lru_cache(_CACHED_GROUPS)(_detail_group)
         self._starts = lru_cache(_CACHED_GROUPS)(_detail_starts)
@@ -107,13 +115,13 @@ class ArchiveFiles:
                 )
                 if token != tokens.get(epoch):
                     problem = f"position {first}: the token is not that of epoch {epoch}"
-                    raise DamagedError(str(day.batches), problem)
+                    raise DamagedError(str(day.batches), problem, _RESTORE)
                 check_chain(str(day.batches), batch, token, end, last)
                 end, last = batch.end, batch.hash
                 yield batch
             if (end, last.hex()) != (day.next, day.after):
                 problem = f"its last batch ends at {end}, expected {day.next}"
-                raise DamagedError(str(day.batches), problem)
+                raise DamagedError(str(day.batches), problem, _RESTORE)
 
     def details(self, end: int) -> list[Packed]:
         """See Log. Raises DamagedError."""
@@ -162,7 +170,7 @@ def _days(folder: Path, stream: str) -> list[_Day]:
                 f"begins at position {day.first} after hash {day.before}, expected {before.next} "
                 f"after {before.after}: files are missing, or of another log"
             )
-            raise DamagedError(str(path), problem)
+            raise DamagedError(str(path), problem, "restore the days between from a copy")
         days.append(day)
     return days
 
@@ -172,14 +180,16 @@ def _day(path: Path, stream: str) -> _Day:
         metadata = pq.read_metadata(path).metadata or {}
         text = metadata[b"eventsched"]
     except (*_UNREADABLE, *_MISSHAPEN) as problem:
-        raise DamagedError(str(path), f"is not a file of an archive ({problem!r})") from problem
+        raise DamagedError(
+            str(path), f"is not a file of an archive ({problem!r})", _RESTORE
+        ) from problem
     try:
         fields = json.loads(text)
         if fields["format"] != _FORMAT:
             raise NoLogError(str(path), f"format {fields['format']!r}, not {_FORMAT}")
         name = f"{fields['day']}.{fields['content']}.parquet"
         if (fields["content"], name) != ("batches", path.name) or fields["stream"] != stream:
-            raise DamagedError(str(path), f"is {name} of stream {fields['stream']}")
+            raise DamagedError(str(path), f"is {name} of stream {fields['stream']}", _RESTORE)
         epochs = [
             Epoch(number, bytes.fromhex(token), first) for number, token, first in fields["epochs"]
         ]
@@ -188,20 +198,23 @@ def _day(path: Path, stream: str) -> _Day:
             dict(fields["digests"]),
         )  # fmt: skip
     except _MISSHAPEN as problem:
-        raise DamagedError(str(path), f"has no manifest ({problem!r})") from problem
+        raise DamagedError(str(path), f"has no manifest ({problem!r})", _RESTORE) from problem
 
 
-def check_chain(where: str, batch: BatchRow, token: bytes, end: int, last: bytes) -> None:
-    """Checks that a batch follows the one that ends at ``end`` with the hash ``last``."""
+def check_chain(
+    where: str, batch: BatchRow, token: bytes, end: int, last: bytes, remedy: str = _RESTORE
+) -> None:
+    """Checks that a batch follows the one that ends at ``end`` with the hash ``last``. Raises
+    DamagedError, with the remedy."""
     if batch.first != end:
-        raise DamagedError(where, f"a batch begins at {batch.first}, expected {end}")
+        raise DamagedError(where, f"a batch begins at {batch.first}, expected {end}", remedy)
     expected = batch_hash(batch, token, last)
     if batch.hash != expected:
         problem = (
             f"position {batch.first}: hash of the batch is {batch.hash.hex()}, expected "
             f"{expected.hex()}: it was changed, or what comes before is of another log"
         )
-        raise DamagedError(where, problem)
+        raise DamagedError(where, problem, remedy)
 
 
 def _check_digests(day: _Day) -> None:
@@ -212,10 +225,10 @@ def _check_digests(day: _Day) -> None:
                 digest = file_digest(file, "sha256").hexdigest()
         except OSError as problem:
             reason = f"cannot be read: {problem.strerror or problem}"
-            raise DamagedError(str(path), reason) from problem
+            raise DamagedError(str(path), reason, _RESTORE) from problem
         if digest != day.digests.get(content):
             problem_text = f"its SHA-256 is {digest}, expected {day.digests.get(content)}"
-            raise DamagedError(str(path), problem_text)
+            raise DamagedError(str(path), problem_text, _RESTORE)
 
 
 def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
@@ -225,7 +238,7 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
             for index in range(file.metadata.num_row_groups):
                 yield from _group(file, index, columns)
     except (*_UNREADABLE, *_MISSHAPEN) as problem:
-        raise DamagedError(str(path), f"cannot be read ({problem})") from problem
+        raise DamagedError(str(path), f"cannot be read ({problem})", _RESTORE) from problem
 
 
 def _group(file: Any, index: int, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
@@ -245,7 +258,7 @@ def _detail_starts(path: Path) -> list[int]:
             groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
             return [int(group.column(0).statistics.min) for group in groups]
     except (*_UNREADABLE, *_MISSHAPEN) as problem:
-        raise DamagedError(str(path), f"cannot be read ({problem})") from problem
+        raise DamagedError(str(path), f"cannot be read ({problem})", _RESTORE) from problem
 
 
 def _detail_group(path: Path, index: int) -> dict[int, Packed]:
@@ -253,11 +266,11 @@ def _detail_group(path: Path, index: int) -> dict[int, Packed]:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return {row[0]: Packed._make(row) for row in _group(file, index, Packed._fields)}
     except (*_UNREADABLE, *_MISSHAPEN) as problem:
-        raise DamagedError(str(path), f"cannot be read ({problem})") from problem
+        raise DamagedError(str(path), f"cannot be read ({problem})", _RESTORE) from problem
 
 
 def _of_hex(path: Path, text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except (ValueError, TypeError) as problem:
-        raise DamagedError(str(path), f"has no manifest ({problem!r})") from problem
+        raise DamagedError(str(path), f"has no manifest ({problem!r})", _RESTORE) from problem

@@ -22,6 +22,8 @@ from eventsched.history.verify.verified_log import (
 )
 from eventsched.history.verify.verified_problems import Problem
 
+_OTHER = "name the database of this archive, or another folder"
+
 
 class ContinuedArchive:
     """What an archive holds of a stream from the archive, and what comes after from a database. See
@@ -36,11 +38,13 @@ class ContinuedArchive:
         own = archived.epochs
         head = database.head
         if any(epochs.get(epoch.epoch) != epoch for epoch in own):
-            raise DamagedError("the archive", "its epochs are not those of the database")
+            raise DamagedError("the archive", "its epochs are not those of the database", _OTHER)
         if head is None or head.next < self._border:
-            raise DamagedError("the database", f"it ends before the archive, at {self._border}")
+            problem = f"it ends before the archive, at {self._border}"
+            raise DamagedError("the database", problem, _OTHER)
         if head.next == self._border and head.hash != archived.head.hash:
-            raise DamagedError("the database", "its head has another hash than the archive's end")
+            problem = "its head has another hash than the archive's end"
+            raise DamagedError("the database", problem, _OTHER)
 
     @property
     def stream(self) -> str:
@@ -79,7 +83,9 @@ class ContinuedArchive:
             if number == 0:
                 token = tokens.get(batch.epoch, b"")
                 where = "the database after the archive"
-                check_chain(where, batch, token, self._border, self._archived.head.hash)
+                is_gap = batch.first > self._border
+                remedy = "restore the archive's files of the days between" if is_gap else _OTHER
+                check_chain(where, batch, token, self._border, self._archived.head.hash, remedy)
             yield batch
 
     def details(self, end: int) -> list[Packed]:
@@ -139,4 +145,4 @@ def verify_archive(
         raise
     except DamagedError as damage:
         seconds = time.perf_counter() - started
-        return Result(stream, problems=[Problem(None, str(damage))], seconds=seconds)
+        return Result(stream, problems=[Problem(None, damage.advice)], seconds=seconds)
