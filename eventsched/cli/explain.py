@@ -4,7 +4,6 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,7 @@ from eventsched.eventlog import database
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
-from eventsched.history.explain.headline import (
-    headline,
-    needs_closed_nodes,
-    with_closed_nodes,
-)
+from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
@@ -36,6 +31,7 @@ from eventsched.history.explain.workloads.workload import (
     POD_GROUP,
     ExplainTarget,
     parse_target,
+    with_step,
 )
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.nodes_at import nodes_at
@@ -189,8 +185,7 @@ def _explain_workload(
     else:
         workload = scanned_workload(log, log.stream, target, members)
     if example := workload.needs_step:
-        explained = _with_nodes(explain(evidence, example), opened)
-        workload = replace(workload, next_step=headline(explained).next_step)
+        workload = with_step(workload, _with_nodes(explain(evidence, example), opened))
     if is_document(options.output):
         print_document(workload_json(workload, log.stream, members), options.output)
     else:

@@ -1,7 +1,6 @@
 """Why a pod is where it is, or nowhere; and what would have to change for another node."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,15 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
-from eventsched.history.explain.headline import (
-    headline,
-    needs_closed_nodes,
-    with_closed_nodes,
-)
+from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.stored_workload import stored_workload
-from eventsched.history.explain.workloads.workload import POD_GROUP, Workload, parse_target
+from eventsched.history.explain.workloads.workload import (
+    POD_GROUP,
+    Workload,
+    parse_target,
+    with_step,
+)
 from eventsched.questions.past.evidence_until import evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
@@ -142,18 +142,17 @@ def _workload(
             raise
         # The remedy names workloads of all namespaces.
         raise NoPodError(problem.where, problem.problem, "check the name") from None
-    return replace(workload, next_step=_step_of(workload, stream, sees)), members
+    return _with_step(workload, stream, sees), members
 
 
-def _step_of(workload: Workload, stream: LoggedStream, sees: Visibility) -> str:
-    """The next step of the workload's pod that needs one; "" if none does."""
+def _with_step(workload: Workload, stream: LoggedStream, sees: Visibility) -> Workload:
     if not (example := workload.needs_step):
-        return ""
+        return workload
     try:
         explained = _explained(stream, sees, example, None, None)
     except NoPodError:  # it was deleted just now, and the log dropped it
-        return ""
-    return headline(with_nodes_to_open(explained, stream, None)).next_step
+        return workload
+    return with_step(workload, with_nodes_to_open(explained, stream, None))
 
 
 def _remedies(

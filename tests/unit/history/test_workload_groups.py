@@ -6,6 +6,9 @@ import pytest
 
 from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.domain.errors import InputError
+from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.objects import Taint
+from eventsched.history.explain.headline import with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
     GroupMembers,
     GroupVerdict,
@@ -16,8 +19,10 @@ from eventsched.history.explain.workloads.workload import (
     Workload,
     deployment_of,
     parse_target,
+    with_step,
 )
-from tests.builders import SECOND, make_pod
+from tests.builders import SECOND, make_node, make_pod
+from tests.unit.history.test_headline import AFFINITY, REFUSED, TAINT, added, told
 
 BEGIN = 1_800_000_000 * SECOND
 
@@ -264,3 +269,23 @@ def test_a_group_without_the_plugin_is_a_workload() -> None:
     )
     assert found(binding) == (f"{begin}9 of its pods (web-7, …): is being bound", "", "shop/web-7")
     assert found() == (f"{begin}all of them are on nodes", "", "")
+
+
+def test_a_group_names_the_refusal_that_its_next_step_ends() -> None:
+    """The rows of a log do not know the nodes, of which none with the taint has the label."""
+    nodes = NodeTable()
+    nodes.add(make_node("cp1", taints=(Taint("control-plane", "", "NoSchedule"),)))
+    nodes.add(make_node("w1"))
+    asks = added(spec={"node_selector": {"disk": "ssd"}})
+    explained = told((0, asks), *REFUSED[1:], refusals=(TAINT, AFFINITY))
+    by_taint = group(plugin="TaintToleration", code=TAINT.code, reason=", ".join(TAINT.reasons))
+    other = group(1, examples=("shop/web-9",))
+    rows = Workload("Job", "shop", "night", (), {}, (by_taint, other))
+    found = with_step(rows, with_closed_nodes(explained, nodes))
+    assert found.next_step.startswith("label w1 with disk=ssd, or remove that")
+    assert (found.groups[0].plugin, found.groups[0].reason) == ("NodeAffinity", "no match")
+    assert found.groups[0].helps.startswith("a node with the labels")
+    assert found.groups[1] == other
+    unknown = with_step(rows, explained)
+    assert unknown.groups == rows.groups
+    assert "was not checked" in unknown.next_step

@@ -8,13 +8,15 @@ without the label, the form of the name's last part does.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.explanation import NoPodError, suggestion
+from eventsched.history.explain.explanation import Explanation, NoPodError, suggestion
+from eventsched.history.explain.headline import headline
 from eventsched.history.explain.remedies import remedy
+from eventsched.history.named_refusal import named_refusal
 
 DEPLOYMENT, REPLICA_SET = "Deployment", "ReplicaSet"
 POD, POD_GROUP = "Pod", "PodGroup"
@@ -148,6 +150,23 @@ class Workload:
     def pods(self) -> int:
         """All pods."""
         return self.placed + sum(group.pods for group in self.groups)
+
+
+def with_step(workload: Workload, explained: Explanation) -> Workload:
+    """The workload with the next step of its pod ``needs_step``, which is explained. If that names
+    another plugin than the rows of the log do, so does the pod's group: they would contradict each
+    other."""
+    pod, refused = headline(explained), named_refusal(explained)
+    groups = workload.groups
+    if refused is not None and pod.nodes:
+        reason = ", ".join(refused.reasons)
+        groups = tuple(
+            replace(group, plugin=refused.plugin, code=refused.code, reason=reason)
+            if workload.needs_step in group.examples and group.plugin != refused.plugin
+            else group
+            for group in groups
+        )
+    return replace(workload, groups=groups, next_step=pod.next_step)
 
 
 def parse_target(word: str, namespace: str | None) -> ExplainTarget:

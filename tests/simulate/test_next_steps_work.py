@@ -1,0 +1,88 @@
+"""The next step of ``explain`` is taken, and the pod is placed."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.cli.main import main
+
+
+def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return {
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {}},
+        "spec": spec, "status": {"allocatable": allocatable},
+    }  # fmt: skip
+
+
+def tainted(name: str, key: str, cpu: str = "4") -> dict[str, Any]:
+    return node(name, cpu, taints=[{"key": key, "effect": "NoSchedule"}])
+
+
+def pod(cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+    return {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "ownerReferences": [owner]},
+        "spec": {"containers": containers, **spec},
+    }  # fmt: skip
+
+
+CONTROL, NOT_READY = "node-role.kubernetes.io/control-plane", "node.kubernetes.io/not-ready"
+SSD: dict[str, Any] = {"nodeSelector": {"disk": "ssd"}}
+
+
+def labelled(objects: dict[str, Any], name: str) -> None:
+    objects[name]["metadata"]["labels"]["disk"] = "ssd"
+
+
+def opened(objects: dict[str, Any], name: str) -> None:
+    objects[name]["spec"] = {}
+
+
+def tolerant(objects: dict[str, Any], key: str) -> None:
+    objects["p"]["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
+
+
+GPU = tainted("gpu", "gpu", "64")
+labelled({"gpu": GPU}, "gpu")
+CASES = [
+    ([*(tainted(f"cp{n}", CONTROL) for n in range(3)), node("w1"), node("w2"), pod(**SSD)],
+     "NodeAffinity", "label one of 2 open nodes, such as w1, with disk=ssd", labelled, "w1"),
+    ([node("w1", unschedulable=True), node("w2", unschedulable=True), node("w3"), pod(**SSD)],
+     "NodeAffinity", "label w3 with disk=ssd", labelled, "w3"),
+    ([node("w1"), node("w2"), node("w3"), GPU, pod("8", **SSD)],
+     "TaintToleration", "add a toleration for the taint gpu:NoSchedule of 1 node", tolerant, "gpu"),
+    ([tainted("w1", NOT_READY), tainted("w2", NOT_READY), pod()],
+     "TaintToleration", "repair one of 2 nodes that are not ready, such as w1", opened, "w1"),
+    ([node("small", "2"), tainted("big", NOT_READY), pod("3")], "NodeResourcesFit",
+     "add a larger node, with 3 cpu, or lower its requests; or repair node big that", opened,
+     "big"),
+    ([node("small", "2"), node("big", unschedulable=True), pod("3")], "NodeResourcesFit",
+     "uncordon 1 node, if meant for such pods", opened, "big"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster", "plugin", "step", "take", "what"), CASES)
+def test_the_pod_is_placed_after_its_next_step(
+    cluster: list[dict[str, Any]], plugin: str, step: str, take: Any, what: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def summary(objects: list[dict[str, Any]]) -> Any:
+        file = tmp_path / "cluster.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        capsys.readouterr()
+        words = ["--manifests", str(file), "--until", "1m", "--in-memory", "-o", "json"]
+        assert main(["simulate", *words, "--why", "default/p"]) == 0
+        return json.loads(capsys.readouterr().out)["why"]["summary"]
+
+    before = summary(cluster)
+    assert (before["state"], before["plugin"]) == ("unschedulable", plugin)
+    assert before["next_step"].startswith(step)
+    objects = {each["metadata"]["name"]: each for each in copy.deepcopy(cluster)}
+    take(objects, what)
+    assert summary(list(objects.values()))["state"] == "bound"
