@@ -156,6 +156,12 @@ def test_which_nodes_to_add(tries: Any) -> None:
     assert [(each["like"], each["number"]) for each in told["nodes_to_add"]] == [("n1", 3)]
     code, text = tries(POD.replace("cpu: 3", "cpu: 30"))
     assert "no further node of any shape helps default/big" in text
+    assert "no shape has" not in text
+    code, text = tries(POD.replace("spec: {", "spec: {nodeSelector: {disk: ssd}, "))
+    assert text.endswith(
+        "no further node of any shape helps default/big: no shape has the label disk=ssd of its "
+        "nodeSelector\n"
+    )
 
 
 LARGE = """
@@ -190,6 +196,13 @@ def test_nodes_that_the_cluster_does_not_have(tries: Any) -> None:
         (LARGE + "---" + LARGE.replace("large", "b"), (), "large.yaml: is not the manifest of one"),
         (POD, (), "large.yaml: is not the manifest of one node; write one Node into it"),
         ("", (), "large.yaml: is empty; check that the file was written completely"),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: t}\nspec: {}\n",
+            (),
+            "large.yaml: status.allocatable: has no cpu and no memory and no pods, so that no pod "
+            "would fit on node t; write status: {allocatable: {cpu: 4, memory: 16Gi, pods: 110}}",
+        ),
+        (LARGE.replace(", pods: 110", ""), (), "large.yaml: status.allocatable: has no pods, so"),
     ],
 )
 def test_bad_node_templates(

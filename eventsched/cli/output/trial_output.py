@@ -75,8 +75,9 @@ def _proposal_lines(proposal: NodeProposal) -> list[str]:
         lines += [f"  {_nodes_text(added)}" for added in proposal.nodes]
     if proposal.hopeless:
         some = ", ".join(proposal.hopeless[:3]) + (", …" if len(proposal.hopeless) > 3 else "")
-        helps = f"no further node of any shape helps {some}"
-        lines.append(helps)
+        lacks = ", ".join(proposal.missing_labels)
+        why = f": no shape has the label {lacks} of its nodeSelector" if lacks else ""
+        lines.append(f"no further node of any shape helps {some}{why}")
     return lines
 
 

@@ -61,7 +61,7 @@ class Hypothesis:
         row = state.nodes.rows.get(node)
         found = None if row is None else state.nodes.nodes[row]
         if row is None or found is None:
-            nearest = get_close_matches(node, state.nodes.rows)
+            nearest = get_close_matches(node, state.nodes.rows, 3, 0.5)
             remedy = f"did you mean {' or '.join(nearest)}?" if nearest else "name another node"
             raise InputError("--why-not", f"{node} was not there at that attempt", remedy)
         self.row: int = row

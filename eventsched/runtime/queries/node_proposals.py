@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from eventsched.domain.objects import Node, Taint
+from eventsched.domain.objects import Node, Pod, Taint
 from eventsched.runtime.queries.trial_run import TrialRun
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -43,10 +43,12 @@ class NodesToAdd:
 @dataclass(frozen=True)
 class NodeProposal:
     """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
-    shape helps (full names)."""
+    shape helps (full names). ``missing_labels`` are labels of their nodeSelectors, as
+    ``KEY=VALUE``, that no shape has."""
 
     nodes: tuple[NodesToAdd, ...]
     hopeless: tuple[str, ...]
+    missing_labels: tuple[str, ...] = ()
 
 
 def shapes_of(nodes: Sequence[Node]) -> list[NodeShape]:
@@ -112,7 +114,17 @@ def propose_nodes(
         search.chosen[best.shape.example] = best
         pending = _pending(search.run(search.chosen.values()))
     search.reduce(frozenset(hopeless))
-    return NodeProposal(tuple(search.chosen.values()), tuple(hopeless.values()))
+    missing = missing_labels(
+        [tried.pod for tried in run.pending if tried.pod.uid in hopeless], shapes
+    )
+    return NodeProposal(tuple(search.chosen.values()), tuple(hopeless.values()), missing)
+
+
+def missing_labels(pods: Iterable[Pod], shapes: Sequence[NodeShape]) -> tuple[str, ...]:
+    """The labels of the pods' nodeSelectors, as ``KEY=VALUE``, that no further node would have."""
+    offered = {label for shape in shapes for label in new_node(shape, 0).labels.items()}
+    asked = {label for pod in pods for label in pod.spec.node_selector.items()}
+    return tuple(f"{key}={value}" for key, value in sorted(asked - offered))
 
 
 def _pending(run: TrialRun) -> dict[str, str]:

@@ -63,7 +63,7 @@ def _sides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[list[str
     rows += [
         [f"{name} {key}", *(_percent(side[key].get(name)) for side in (before, after))]
         for key in ("fragmentation", "spread")
-        for name in {**before[key], **after[key]}
+        for name in {**before["spread"], **after["spread"]}
     ]
     for title, key in (
         ("nodes empty at the end", "empty_nodes"), ("nodes never used", "unused_nodes"),
@@ -78,7 +78,7 @@ def _use(side: Mapping[str, Any], name: str, which: str) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else f"{share * 100:.1f} %"
+    return "-" if share is None else f"{share * 100:.1f} %"
 
 
 def _seconds(seconds: float) -> str:

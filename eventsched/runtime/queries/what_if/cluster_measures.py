@@ -33,7 +33,8 @@ class ClusterUse:
     - ``utilization``: by resource, the requested share of what nodes offer: mean over time, and
       peak.
     - ``fragmentation``: by resource, the share of what is free that lies on nodes which a pod of
-      the range does not fit on; pods are weighted by how common they are. Mean of the samples.
+      the range (that arrived in it, or waited when it began) does not fit on; pods are weighted by
+      how common they are. Mean of the samples.
     - ``spread``: by resource, the standard deviation over nodes of the requested share. Mean of the
       samples.
     - ``empty``: nodes without pods at the end, and ``unused`` those without pods in all of the
@@ -73,11 +74,16 @@ class _Means:
 
 
 class CommonPods:
-    """Which pods are scheduled in the range: how often each sum of requests arrives."""
+    """Which pods are scheduled in the range: how often each sum of requests arrives, or waits when
+    the range begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: SchedulerState) -> None:
+        """``state`` is the one that the range begins with."""
         self._counts: Counter[_Requests] = Counter()
         self._specs: dict[_Requests, PodSpec] = {}
+        for uid, pod_state in state.pods.items():
+            if pod_state.queue is not None or uid in state.reservations:
+                self.take(pod_state.pod)
 
     def take(self, pod: Pod) -> None:
         """Counts a pod. Of more than ``_SPECS`` different requests, the later ones are left out."""

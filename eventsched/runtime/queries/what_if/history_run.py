@@ -2,12 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
-from eventsched.domain.records import NodeAdded, NodeDeleted, PodAdded, Stimulus, StreamStarted
+from eventsched.domain.records import (
+    NodeAdded,
+    NodeDeleted,
+    PodAdded,
+    PodDecided,
+    Stimulus,
+    StreamStarted,
+)
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.eventlog.log_errors import CorruptLogError
@@ -28,6 +36,8 @@ from eventsched.runtime.queries.what_if.rules import OtherRules
 from eventsched.scheduling.engine import Engine
 
 _WITH_PODS = ("PodAdded", "PodUpdated")
+_MOST_LOOKED_AT = 100_000
+"""Records after and before a range without decisions in which one is looked for."""
 _SAMPLES = 60
 """Samples of fragmentation and spread, spread evenly over the records."""
 Progress = Callable[[int, int], None]
@@ -110,7 +120,7 @@ def run_closed(
     """Decides a stretch again, and lets the decisions carry on. ``watch`` is called with the
     records of the other side; ``with_detail`` they have their vectors and digests. Raises
     InputError for a range without decisions, and CorruptLogError."""
-    new_nodes = changes.new_nodes(_named_nodes(stretch, changes))
+    new_nodes = changes.new_nodes(*_named_nodes(stretch, changes))
     run = _ClosedRun(stretch, rules, changes, with_detail=with_detail, watch=watch)
     if stretch.first:
         run.begin(new_nodes)
@@ -166,7 +176,7 @@ class _ClosedRun:
             history, engine, self._engine_of, runs=runs, removed=changes.removed, watch=self._made
         )
         self._removed = changes.removed
-        self._pods = CommonPods()
+        self._pods = CommonPods(history)
         self._fates = Fates(history)
         self._before = LifeRecorder(self._fates, is_history=True)
         self._after = LifeRecorder(self._fates, is_history=False)
@@ -262,10 +272,11 @@ def _first_engine(stretch: Stretch, rules: OtherRules, *, with_detail: bool = Fa
     return rules.engine(opening, with_detail=with_detail)
 
 
-def _named_nodes(stretch: Stretch, changes: NodeChanges) -> dict[str, Node]:
+def _named_nodes(stretch: Stretch, changes: NodeChanges) -> tuple[dict[str, Node], set[str]]:
     """The nodes of history that the changes name, as they are when the stretch begins or as they
-    join."""
+    join; and the names of those that were looked at."""
     nodes = stretch.folded.state.nodes
+    names = set(nodes.rows)
     found: dict[str, Node] = {}
     for name in changes.names:
         row = nodes.rows.get(name)
@@ -278,12 +289,39 @@ def _named_nodes(stretch: Stretch, changes: NodeChanges) -> dict[str, Node]:
         if stored.kind != NodeAdded.__name__:
             continue
         added = stored.record
-        if isinstance(added, NodeAdded) and added.node.name in missing:
+        if not isinstance(added, NodeAdded):
+            continue
+        names.add(added.node.name)
+        if added.node.name in missing:
             found[added.node.name] = added.node
             missing -= {added.node.name}
-    return found
+    return found, names
 
 
 def _without_decisions(stretch: Stretch) -> InputError:
     problem = f"holds no decision from position {stretch.first} to {stretch.end}"
-    return InputError("the range", problem, "choose another --from or --until")
+    found = _decision_after(stretch)
+    where = "after it" if found is not None else "before it"
+    if found is None:
+        found = _decision_before(stretch)
+    nearest = "" if found is None else f"; the next one {where} is at position {found}"
+    return InputError("the range", problem + nearest, "choose another --from or --until")
+
+
+def _decision_after(stretch: Stretch) -> int | None:
+    """The position of the first decision after a stretch, if it is near."""
+    for stored in islice(stretch.log.read(stretch.end), _MOST_LOOKED_AT):
+        if stored.kind == PodDecided.__name__:
+            return stored.position
+    return None
+
+
+def _decision_before(stretch: Stretch) -> int | None:
+    """The position of the last decision before a stretch, if it is near."""
+    found = None
+    for stored in stretch.log.read(max(0, stretch.first - _MOST_LOOKED_AT)):
+        if stored.position >= stretch.first:
+            break
+        if stored.kind == PodDecided.__name__:
+            found = stored.position
+    return found

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,12 +33,13 @@ class NodeChanges(NamedTuple):
         described = dict(self.described)
         return self.removed | {name for _, name in self.added if name not in described}
 
-    def new_nodes(self, known: dict[str, Node]) -> list[Node]:
-        """The nodes to add. Raises InputError if ``known`` has not all nodes that are named."""
+    def new_nodes(self, known: dict[str, Node], others: Collection[str] = ()) -> list[Node]:
+        """The nodes to add. Raises InputError with similar names of ``others`` if ``known`` has not
+        all nodes that are named."""
         for name in sorted(self.names - known.keys()):
-            raise InputError(
-                _OPTION, f"history has no node {name} in that range", "name one that it has"
-            )
+            near = get_close_matches(name, others, 3, 0.5)
+            remedy = f"did you mean {' or '.join(near)}?" if near else "name one that it has"
+            raise InputError(_OPTION, f"history has no node {name} in that range", remedy)
         templates = {**known, **dict(self.described)}
         numbers: Counter[str] = Counter()
         nodes = []

@@ -211,6 +211,22 @@ def test_a_range_without_decisions() -> None:
     _, log = simulated([make_node("n1")], [TracePod(make_pod())])
     with pytest.raises(InputError, match="holds no decision from position 0 to 2"):
         run_closed(whole(log, 0, 2), SAME)
+    [decided] = [stored.position for stored in log.read() if stored.kind == "PodDecided"]
+    with pytest.raises(InputError, match=rf"the next one after it is at position {decided};"):
+        run_closed(whole(log, 0, 2), SAME)
+    with pytest.raises(InputError, match=rf"the next one before it is at position {decided};"):
+        run_closed(whole(log, log.head), SAME)
+
+
+def test_fragmentation_by_the_pods_that_waited_when_the_range_began() -> None:
+    """A pod of 1500m waits, and the two nodes have 1000m free each; no pod arrives."""
+    nodes = [make_node("n1", cpu=1000), make_node("n2", cpu=1000)]
+    _, log = simulated(nodes, [TracePod(make_pod("huge", cpu=1500, memory=0), 0)])
+    first = next(s.position for s in log.read() if s.kind == "PodQueued") + 1
+    assert not any(stored.kind == "PodAdded" for stored in log.read(first))
+    document = closed_document(run_closed(whole(log, first), SAME))
+    for side in (document["before"], document["after"]):
+        assert side["fragmentation"]["cpu"] == 1.0
 
 
 def test_use_of_the_cluster(tmp_path: Path) -> None:
