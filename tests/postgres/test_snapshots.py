@@ -117,3 +117,26 @@ def test_an_older_snapshot_helps_if_the_newest_does_not(database: str, damaged: 
         play(database, second, wins=False)
     begun = [each["seq"] for each in told if each["event"] == "begun with a snapshot"]
     assert begun == [found[-2]]
+
+
+def test_without_a_usable_snapshot_the_log_is_read_from_its_first_record(database: str) -> None:
+    """As after an upgrade that knows none of the formats, and with nothing sealed."""
+
+    async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
+        scene.cluster.put(*pods(30, "a"))
+        await until(lambda: scene.settled)
+
+    async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
+        await until(lambda: scene.booth.stood)
+
+    play(database, first)
+    assert positions(database)
+    with psycopg.connect(database) as admin:
+        admin.execute("UPDATE eventsched_log.snapshot SET version = '0/0'")
+        sealed = admin.execute("SELECT FROM eventsched_log.partition WHERE seal IS NOT NULL")
+        assert sealed.fetchall() == []
+    with capture_logs() as told:
+        play(database, second, wins=False)
+    [caught_up] = [each for each in told if each["event"] == "caught up with the log"]
+    assert caught_up["snapshot"] == 0
+    assert caught_up["records"] == caught_up["seq"] > 30
