@@ -6,6 +6,7 @@ nodes themselves decide between these, as far as they are known: taints and cord
 removing them opens a node to the pod, and else its node selector and affinity.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,9 @@ from eventsched.history.dominant_refusal import FENCES, refusal_rank
 from eventsched.history.explain.explanation import Explanation, NodeRefusals
 
 TAINT, CORDON, AFFINITY = "TaintToleration", "NodeUnschedulable", "NodeAffinity"
+
+_NARROWED = re.compile(r"node\(s\) didn't satisfy plugin\(s\) \[([^]]+)\]")
+"""The reason of nodes that PreFilter left out (schedule_one.go, findNodesThatFitPod)."""
 
 
 class NamedRefusal(NamedTuple):
@@ -39,10 +43,22 @@ def named_refusal(explained: Explanation) -> NamedRefusal | None:
     plugins = dict.fromkeys(each.plugin for each in ranked)
     named = [_of_plugin(plugin, ranked, refusals) for plugin in plugins]
     most = max(named, key=lambda each: each.nodes)
+    if not most.plugin:
+        return _of_message(most, explained.attempts[-1].decided.message)
     if most.plugin not in FENCES or explained.closed is None:
         return most
     wanted = _fence(explained.closed, explained.unselected)
     return next((each for each in named if each.plugin == wanted), most)
+
+
+def _of_message(refusal: NamedRefusal, message: str) -> NamedRefusal:
+    """The same with the plugins that narrowed the nodes in PreFilter, if the attempt names them:
+    its verdicts do not."""
+    found = _NARROWED.search(message)
+    if found is None:
+        return refusal
+    reasons = (found[0],)
+    return refusal._replace(plugin=found[1], reasons=reasons, all_reasons=reasons)
 
 
 def _fence(closed: Sequence[ClosedNodes], unselected: Sequence[str]) -> str:

@@ -123,7 +123,7 @@ def test_the_plugin_that_refuses_a_pod_on_all_nodes_is_named(
         reasons[owner] = group["plugin"], group["code"]
     assert reasons == {
         "no-claim": ("VolumeRestrictions", "Excluded"),
-        "no-node": (None, "Excluded"),
+        "no-node": ("NodeAffinity", "Excluded"),
         "one-node": ("NodeResourcesFit", "UnschedulableAndUnresolvable"),
         "one-tainted": ("TaintToleration", "UnschedulableAndUnresolvable"),
         "too-large": ("NodeResourcesFit", "UnschedulableAndUnresolvable"),

@@ -10,6 +10,7 @@ from eventsched.history.closed_nodes import CONDITIONS, ClosedNodes
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.changes import quantity, shown_taint
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
+from eventsched.scheduling.rules.selection import NAME_FIELD
 
 _INSUFFICIENT = "Insufficient "
 _LARGE_ENOUGH = "large enough when empty"
@@ -224,6 +225,8 @@ def _opening(plugin: str, pod: Pod | None, pod_name: str, circumstances: Circums
 def _selected(pod: Pod | None, pod_name: str, circumstances: Circumstances) -> str:
     """What to do if the node selector or the affinity leaves out the nodes that matter."""
     asked = "" if pod is None else ", ".join(_asked_labels(pod))
+    if pod is not None and (names := _named_nodes(pod)):
+        return f"add {' or '.join(names)}, which its node affinity names, or relax the affinity"
     if pod is None or not asked:
         known = _OF_CODES["NodeAffinityMismatch"]
         if circumstances.closed is None or not circumstances.unselected:
@@ -253,6 +256,14 @@ def _asked_labels(pod: Pod) -> list[str]:
         if term.fields:
             return []
     return list(dict.fromkeys(labels))
+
+
+def _named_nodes(pod: Pod) -> list[str]:
+    """The nodes that its affinity names, as that of a DaemonSet's pod does."""
+    terms = pod.spec.required_node_terms or ()
+    fields = (field for term in terms for field in term.fields)
+    named = (field for field in fields if field.key == NAME_FIELD and field.operator == "In")
+    return [f"node {value}" for field in named for value in field.values]
 
 
 def _relaxed(pod: Pod) -> str:

@@ -11,7 +11,7 @@ from eventsched.cli.output.tables import filled, table
 from eventsched.cli.output.time_format import with_distance
 from eventsched.domain import records
 from eventsched.domain.nodes.node_table import NodeTable
-from eventsched.domain.objects import Taint
+from eventsched.domain.objects import NodeSelectorTerm, Requirement, Taint
 from eventsched.domain.records import (
     ExtenderAnswered,
     ExtenderAsked,
@@ -158,6 +158,27 @@ def test_taints_are_named_before_a_selector_that_fits_nodes_with_taints() -> Non
     plugin, step = named(TAINT, many, cordon, nodes=nodes, **asks)
     assert plugin == "NodeUnschedulable 1 of 14: cordon"
     assert step.startswith("uncordon 1 node, if meant for such pods")
+
+
+def test_the_plugins_that_left_nodes_out_in_pre_filter_are_named() -> None:
+    """Such as for the pod of a DaemonSet whose node is gone."""
+    says = "0/9 nodes are available: 9 node(s) didn't satisfy plugin(s) [{}]. not found"
+    field = Requirement("metadata.name", "In", ("n9",))
+    asks = added(spec={"required_node_terms": (NodeSelectorTerm(fields=(field,)),)})
+
+    def found(plugins: str) -> list[str]:
+        attempt = (0, tried(1, message=says.format(plugins)))
+        return first((0, asks), REFUSED[1], attempt, REFUSED[3], refusals=(EXCLUDED,))
+
+    lines = found("NodeAffinity")
+    refusal = "NodeAffinity refuses 9 of 9 nodes: node(s) didn't satisfy plugin(s) [NodeAffinity];"
+    assert refusal in lines[0]
+    assert lines[1] == (
+        "Next step: add node n9, which its node affinity names, or relax the affinity."
+    )
+    lines = found("A B")
+    assert "A B refuses 9 of 9 nodes: node(s) didn't satisfy plugin(s) [A B];" in lines[0]
+    assert "--why-not NODE" in lines[1]
 
 
 def of_resources(nodes: int, *lacking: str, code: str = "Unschedulable") -> NodeRefusals:
