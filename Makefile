@@ -85,6 +85,13 @@ unit: $(READY)  ## the quick tests: no Postgres, no processes, no long simulatio
 test: $(READY)  ## all tests but those that need a control plane
 	$(BIN)/pytest -n $(WORKERS) $(PYTEST_OPTIONS)
 
+# Properties whose number of cases can be chosen; .github/workflows/nightly.yml runs it.
+EXAMPLES ?= 1000
+.PHONY: test-examples
+test-examples: $(READY) ## the remedies of --why-not proved on EXAMPLES=1000 random cases instead of 100
+	EVENTSCHED_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -o timeout=3000 -o faulthandler_timeout=3000 $(PYTEST_OPTIONS) \
+	  tests/properties/test_why_not.py
+
 # Processes that tests start are measured, too; what they wrote is put together in the end.
 COVERAGE_OF ?=
 coverage: $(READY) ## coverage of all tests; COVERAGE_OF='-m unit' for one group

@@ -86,7 +86,7 @@ def _placed_on(engine: Engine, pod: Pod) -> str:
 
 
 def test_each_remedy_works_and_no_part_can_be_left_out() -> None:
-    """EVENTSCHED_EXAMPLES=1000 tries more."""
+    """`make test-examples`, which runs each night, tries EXAMPLES=1000."""
     ends: Counter[str] = Counter()
 
     @deterministic(_EXAMPLES)

@@ -32,6 +32,26 @@ def test_continuous_integration_runs_every_part_of_the_gate() -> None:
     assert all(len(job["steps"]) and "timeout-minutes" in job for job in JOBS.values())
 
 
+def test_each_night_properties_are_tried_on_more_cases() -> None:
+    """By a target of the Makefile that the gate, which has to be quick, does not run."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())
+    assert [each["cron"] for each in workflow[True]["schedule"]]  # YAML 1.1 reads "on" so
+    steps = [step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]]
+    assert "make test-examples" in steps
+    assert "test-examples" not in (ROOT / ".ci/run").read_text()
+    recipe = re.search(
+        r"^test-examples:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
+    assert recipe is not None
+    assert "EVENTSCHED_EXAMPLES=$(EXAMPLES)" in recipe[1]
+    users = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"environ\.get\(.EVENTSCHED_EXAMPLES", path.read_text())
+    }
+    assert users == set(re.findall(r"tests/\S+\.py", recipe[1]))
+
+
 def test_the_pythons_that_are_tested_are_those_that_are_named() -> None:
     tested = JOBS["test"]["strategy"]["matrix"]["python"]
     begin = "Programming Language :: Python :: 3."
