@@ -7,6 +7,7 @@ from typing import Any
 from eventsched.api.desk.asked import Asked, Desk
 from eventsched.assistants.tools import Tool
 from eventsched.domain.errors import InputError
+from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import EVERYTHING
 
 MOST_CHARACTERS = 40_000
@@ -27,30 +28,31 @@ def answer_text(desk: Desk, tool: Tool, arguments: Mapping[str, Any]) -> str:
     head = stream.rows.head
     while True:
         answer = tool.make(asked)
-        text = _document(tool, stream.name, head, answer, {})
+        text = _document(tool, stream, head, answer, {})
         limit = asked.values.get("limit") or 1
         if len(text) <= MOST_CHARACTERS:
             return text
         if limit == 1:
-            return _shortened(tool, stream.name, head, answer)
+            return _shortened(tool, stream, head, answer)
         # A shorter page says itself where to go on.
         asked = asked._replace(values={**asked.values, "limit": limit // 2})
 
 
 def _document(
-    tool: Tool, stream: str, head: int, answer: Mapping[str, Any], left_out: Mapping[str, int]
-) -> str:
+    tool: Tool, stream: LoggedStream, head: int, answer: Mapping[str, Any],
+    left_out: Mapping[str, int],
+) -> str:  # fmt: skip
     document = {
-        "stream": stream,
+        "stream": stream.name,
         "before": answer.get("position", answer.get("head", head)),
-        "positions": tool.positions(answer),
+        "positions": tool.positions(stream, answer),
         **({"left_out": left_out} if left_out else {}),
         "answer": answer,
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
-def _shortened(tool: Tool, stream: str, head: int, answer: Mapping[str, Any]) -> str:
+def _shortened(tool: Tool, stream: LoggedStream, head: int, answer: Mapping[str, Any]) -> str:
     for items in _KEPT_ITEMS:
         left_out: dict[str, int] = {}
         part = _part(answer, items, "", left_out)

@@ -4,7 +4,7 @@ The arguments are parameters of the API, and the answers are those of its operat
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +13,9 @@ from eventsched.api.desk.asked import Asked
 from eventsched.api.operations import OPERATIONS
 from eventsched.api.parameters import Parameter, values_of
 from eventsched.domain.errors import InputError
+from eventsched.history.explain.evidence import uid_key
+from eventsched.questions.past.past_pods import last_attempts
+from eventsched.questions.streams import LoggedStream
 
 LIMIT, MOST_ITEMS = 20, 50
 """Items of a page, unless the arguments say otherwise, and at most."""
@@ -32,7 +35,7 @@ class Tool(NamedTuple):
     text: str
     parameters: tuple[Parameter, ...]
     make: Callable[[Asked], dict[str, Any]]
-    positions: Callable[[Mapping[str, Any]], list[int]]
+    positions: Callable[[LoggedStream, Mapping[str, Any]], list[int]]
     body: bool = False
 
     @property
@@ -101,9 +104,16 @@ def _queue(asked: Asked) -> dict[str, Any]:
     return {**queued, **{name: now[name] for name in names}}
 
 
-def _no_records(_: Mapping[str, Any]) -> list[int]:
-    """For answers about a state, which rest on all records before its position."""
-    return []
+def _queue_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
+    """The last attempts of the pods that are shown. The rest of the answer is about the state,
+    which all records before its position made."""
+    return _attempts_of(stream, (each["uid"] for each in answer["pods"]), answer)
+
+
+def _attempts_of(stream: LoggedStream, uids: Iterable[str], answer: Mapping[str, Any]) -> list[int]:
+    """The last attempts of pods before the answer's position."""
+    keys = list(dict.fromkeys(map(uid_key, uids)))
+    return sorted(found["seq"] for found in last_attempts(stream, keys, answer["position"]))
 
 
 # --- decisions, explain, why_not, try -------------------------------------------------------------
@@ -113,7 +123,7 @@ def _decisions(asked: Asked) -> dict[str, Any]:
     return _made("/decisions", asked)
 
 
-def _decision_positions(answer: Mapping[str, Any]) -> list[int]:
+def _decision_positions(_: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
     return [each["position"] for each in answer["decisions"]]
 
 
@@ -128,7 +138,7 @@ def _explain(asked: Asked) -> dict[str, Any]:
     return _made("/workloads/{namespace}/{kind}/{name}/explain", asked)
 
 
-def _explain_positions(answer: Mapping[str, Any]) -> list[int]:
+def _explain_positions(_: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
     if "attempts" not in answer:
         return []
     parts = (*answer["moves"], *answer["attempts"], *answer["events"])
@@ -139,12 +149,20 @@ def _why_not(asked: Asked) -> dict[str, Any]:
     return _made("/pods/{namespace}/{name}/why-not", asked)
 
 
-def _why_not_positions(answer: Mapping[str, Any]) -> list[int]:
+def _why_not_positions(_: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
     return [answer["seq"]]
 
 
 def _try(asked: Asked) -> dict[str, Any]:
     return _made("/try", asked)
+
+
+def _try_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
+    """The last attempts of the pods that would have to leave. Pods that are tried have none."""
+    evidence = stream.evidence()
+    victims = {name for tried in answer["pods"] for name in tried["evicts"]}
+    pods = [pod for name in sorted(victims) for pod in evidence.pods(name)[-1:]]
+    return _attempts_of(stream, (pod.uid for pod in pods), answer)
 
 
 _KIND = Parameter(
@@ -162,7 +180,7 @@ TOOLS = (
         "What waits, and why: pods by state with the one that waits longest, the top reasons, and "
         "each waiting pod in order with what it waits for and an estimate of the rest of its wait. "
         "With `at` those of the past. Begin here if pods are pending and none is named.",
-        _parameters("/queue"), _queue, _no_records,
+        _parameters("/queue"), _queue, _queue_positions,
     ),
     Tool(
         "decisions",
@@ -188,6 +206,6 @@ TOOLS = (
         "try",
         "Where pods would go if they were submitted now, or at a position or time of the past: how "
         "many more fit, who would have to leave, which nodes to add. Nothing is submitted.",
-        _parameters("/try"), _try, _no_records, body=True,
+        _parameters("/try"), _try, _try_positions, body=True,
     ),
 )  # fmt: skip

@@ -109,16 +109,47 @@ def test_each_tool_answers_what_the_api_answers(client: Client, logs: str, tmp_p
         (ODD, head, [each["position"] for each in decisions["decisions"]]),
         (ODD, head, documents[1]["positions"]),
         (TIGHT, now["position"], [remedies["seq"]]),
-        (TIGHT, at, []),
-        (TIGHT, now["position"], []),
+        (TIGHT, at, last_attempts(client, queue)),
+        (TIGHT, now["position"], last_attempts(client, waiting)),
         (TIGHT, tried["position"], []),
     ]
+    assert documents[3]["positions"]
     cited = documents[1]["positions"]
     assert cited == sorted(set(cited))
     assert {each["seq"] for each in (*explained["moves"], *explained["attempts"])} <= set(cited)
     assert failed["position"] in cited
     assert queue["position"] == at
     assert not any("left_out" in document for document in documents)
+
+
+def last_attempts(client: Client, queue: dict[str, Any]) -> list[int]:
+    """The positions of the last attempts of the pods in an answer about the queue."""
+    names = [f"{pod['namespace']}/{pod['name']}" for pod in queue["pods"]]
+    return last_attempts_of(client, names, queue["position"])
+
+
+def last_attempts_of(client: Client, names: list[str], position: int) -> list[int]:
+    """The last attempts before a position of pods of stream TIGHT."""
+    found = []
+    for name in names:
+        attempts = client.get(f"/pods/{name}/explain?stream={TIGHT}")["attempts"]
+        found += [each["seq"] for each in attempts if each["seq"] < position][-1:]
+    return sorted(found)
+
+
+def test_a_trial_cites_the_last_attempts_of_the_pods_that_it_evicts(
+    client: Client, desk: Desk
+) -> None:
+    """No more than what the answer lists."""
+    spec = "{priority: 1000000000, containers: [{name: a, resources: {requests: {cpu: 2}}}]}"
+    manifest = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: important}}\nspec: {spec}\n"
+    tool = next(tool for tool in TOOLS if tool.name == "try")
+    text = answer_text(desk, tool, {"stream": TIGHT, "at": 400, "manifests": manifest, "count": 3})
+    found = json.loads(text)
+    victims = sorted({name for pod in found["answer"]["pods"] for name in pod["evicts"]})
+    assert victims
+    assert found["positions"] == last_attempts_of(client, victims, found["before"])
+    assert len(found["positions"]) == len(victims)
 
 
 @pytest.mark.parametrize("form", ["--file", "--from-archive"])
@@ -221,7 +252,7 @@ def desk(logs: str) -> Any:
 def tool_with(make: Callable[[Any], Any], *names: str) -> Tool:
     decisions = next(tool for tool in TOOLS if tool.name == "decisions")
     parameters = tuple(each for each in decisions.parameters if each.name in ("stream", *names))
-    return decisions._replace(make=make, parameters=parameters, positions=lambda _: [])
+    return decisions._replace(make=make, parameters=parameters, positions=lambda _, __: [])
 
 
 def test_a_page_that_is_too_long_is_made_shorter(desk: Desk) -> None:
