@@ -130,10 +130,10 @@ SCHEMAS: dict[str, Any] = {
                 {"like": _TEXT, "number": _NUMBER, "there_are": _NUMBER,
                  "allocatable": _NUMBERS_BY_NAME}
             )},
-            "no_node_helps": _TEXTS, "text": _TEXT,
+            "no_node_helps": _TEXTS, "missing_labels": _TEXTS, "text": _TEXT,
         },
         text="What would come of pods; more: how many more of them fit; nodes_to_add: with which "
-        "all would",
+        "all would; missing_labels: those of nodeSelectors that no shape of nodes has",
     ),
     "WhatIfSide": _object(
         {

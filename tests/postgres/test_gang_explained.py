@@ -121,6 +121,8 @@ def test_the_text(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["group/bgi"], "there is no pod of PodGroup group/bgi in stream simulation"),
+        (["group/bgi"], "; did you mean default/group/big?"),
+        (["group/zzz"], "; there are, among others: default/group/big, "),
         (["group/train"], "in 2 namespaces; name one: default/group/train, other/group/train"),
         (["nothing"], "there is no pod nothing in stream simulation"),
         (["group/big", "--node", "a"], "--node: is about one pod, and group/big is a workload"),

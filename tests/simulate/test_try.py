@@ -157,7 +157,10 @@ def test_which_nodes_to_add(tries: Any) -> None:
     code, text = tries(POD.replace("cpu: 3", "cpu: 30"))
     assert "no further node of any shape helps default/big" in text
     assert "no shape has" not in text
-    code, text = tries(POD.replace("spec: {", "spec: {nodeSelector: {disk: ssd}, "))
+    ssd = POD.replace("spec: {", "spec: {nodeSelector: {disk: ssd}, ")
+    _, told = tries(ssd, "-o", "json")
+    assert (told["no_node_helps"], told["missing_labels"]) == (["default/big"], ["disk=ssd"])
+    code, text = tries(ssd)
     assert text.endswith(
         "no further node of any shape helps default/big: no shape has the label disk=ssd of its "
         "nodeSelector\n"

@@ -114,6 +114,7 @@ def trial_json(done: TrialRun, room: Room | None, proposal: NodeProposal | None)
             for added in proposal.nodes
         ]
         document["no_node_helps"] = list(proposal.hopeless)
+        document["missing_labels"] = list(proposal.missing_labels)
     return document
 
 

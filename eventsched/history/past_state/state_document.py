@@ -1,9 +1,9 @@
 """A state as values of JSON: what the scheduler believed of nodes, pods and queues."""
 
 from collections import Counter
-from difflib import get_close_matches
 from typing import Any
 
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -13,7 +13,6 @@ Document = dict[str, Any]
 BOUND, BINDING, AT_PERMIT, PREPARING = "bound", "binding", "waiting at Permit", "preparing the bind"
 NOT_SCHEDULED_HERE = "not scheduled here"
 """The pod has no node, and is in no queue: another scheduler's, or being deleted."""
-_SUGGESTED = 3
 
 
 def standing(state: SchedulerState, pod_state: PodState) -> str:
@@ -123,7 +122,6 @@ def row_of(state: SchedulerState, name: str) -> int:
     """The row of a node. Raises InputError with similar names if there is none."""
     row = state.nodes.rows.get(name)
     if row is None:
-        near = get_close_matches(name, state.nodes.rows, _SUGGESTED, 0.5)
-        remedy = f"did you mean {' or '.join(near)}?" if near else "check the name and the position"
+        remedy = near_names.offer(name, state.nodes.rows) or "name a later position"
         raise InputError(f"--node {name}", "was not there at that position", remedy)
     return row

@@ -5,11 +5,11 @@ many attempts. Pods that are removed one after the other are removed from one en
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
 
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.history.why_not import changes
@@ -61,8 +61,7 @@ class Hypothesis:
         row = state.nodes.rows.get(node)
         found = None if row is None else state.nodes.nodes[row]
         if row is None or found is None:
-            nearest = get_close_matches(node, state.nodes.rows, 3, 0.5)
-            remedy = f"did you mean {' or '.join(nearest)}?" if nearest else "name another node"
+            remedy = near_names.offer(node, state.nodes.rows) or "there was no node"
             raise InputError("--why-not", f"{node} was not there at that attempt", remedy)
         self.row: int = row
         self.node: Node = found

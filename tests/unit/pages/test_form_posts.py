@@ -41,7 +41,7 @@ TRIAL = {
         {"namespace": "a", "name": "c", "node": "", "evicts": [], "message": MARKUP},
     ],
     "nodes_to_add": [{"like": MARKUP, "number": 1, "there_are": 2, "allocatable": {}}],
-    "no_node_helps": [f"a/{MARKUP}"],
+    "no_node_helps": [f"a/{MARKUP}"], "missing_labels": [f"disk={MARKUP}"],
 }  # fmt: skip
 WRONG = {
     "title": "Bad Request", "status": 400, "detail": "is 3", "where": "from", "remedy": "say 4",

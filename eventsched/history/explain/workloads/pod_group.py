@@ -73,7 +73,8 @@ def group_members(
         and target.namespace in (None, group.partition("/")[0])
     ]
     if not found:
-        remedy = "no pod names a group" if not groups else suggestion(target.name, sorted(groups))
+        words = ["/group/".join(group.split("/")) for group in sorted(groups)]
+        remedy = suggestion(target.name, words) if words else "no pod names a group"
         problem = f"there is no pod of {target.kind} {target.full_name} in stream {stream}"
         raise NoPodError("POD", problem, remedy)
     if len(found) > 1:

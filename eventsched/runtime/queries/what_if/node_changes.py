@@ -3,12 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
 from eventsched.runtime.queries.node_proposals import NodeShape, new_node
@@ -37,8 +37,7 @@ class NodeChanges(NamedTuple):
         """The nodes to add. Raises InputError with similar names of ``others`` if ``known`` has not
         all nodes that are named."""
         for name in sorted(self.names - known.keys()):
-            near = get_close_matches(name, others, 3, 0.5)
-            remedy = f"did you mean {' or '.join(near)}?" if near else "name one that it has"
+            remedy = near_names.offer(name, others) or "name one that it has"
             raise InputError(_OPTION, f"history has no node {name} in that range", remedy)
         templates = {**known, **dict(self.described)}
         numbers: Counter[str] = Counter()
