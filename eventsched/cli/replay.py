@@ -28,7 +28,7 @@ from eventsched.plugins import IN_TREE
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble_text
-from eventsched.runtime.log_start import LogStart, first_start
+from eventsched.runtime.log_start import LogStart, first_start, last_start
 from eventsched.runtime.logbook import OWN
 
 
@@ -63,7 +63,11 @@ def run(options: argparse.Namespace) -> int:
     """Replays and prints what came of it."""
     if is_asked_for(options):
         return run_what_if(options, assembled)
-    options.until = _until(options.until)
+    options.until = _position(options.until, "--until")
+    options.first = _position(options.first, "--from")
+    if options.first and (options.file is not None or options.from_archive is not None):
+        problem = "begins at a checkpoint of a database; files and archives are replayed as a whole"
+        raise InputError("--from", problem, "leave it out, or add --what-if CONFIG")
     if options.file is not None:
         if not options.database is options.data_dir is options.stream is None:
             raise InputError(
@@ -79,12 +83,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) -> int:
-    start = first_start(log) if isinstance(log, Reader) else None
+    start = _start_of(log, options.first or 0) if isinstance(log, Reader) else None
     if start is not None and options.until is not None and options.until < start.position:
         raise InputError(
             "--until",
-            f"the records before position {start.position} were dropped",
-            "add --from-archive FOLDER",
+            f"the records before position {start.position} "
+            + ("are left out" if options.first else "were dropped"),
+            "name a later one" if options.first else "add --from-archive FOLDER",
         )
     assembly = begun_assembly(log, log.stream, options.plugin, options.verify, start)
     gc_tuning.freeze()
@@ -99,7 +104,7 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
             end=end,
             engine_of_term=lambda began: assembled(began, log.stream, options.plugin).engine(),
             start=_replay_start(start),
-            partial_details=log.partial_details(),
+            partial_details=log.partial_details(0 if start is None else start.position),
         )
     else:
         done = stream_replay.rebuild(
@@ -113,19 +118,25 @@ def _replay(options: argparse.Namespace, log: StreamLog, reader: Reader | None) 
         )
     else:
         if first:
-            print(
-                f"the records before position {first} were dropped: the state there is a checkpoint"
-            )
+            missing = "are left out" if options.first else "were dropped"
+            print(f"the records before position {first} {missing}: the state there is a checkpoint")
         print(_as_text(options, log.stream, done, seconds))
     return 0 if done.divergence is None else DIFFERS
 
 
-def _until(text: str | None) -> int | None:
+def _position(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise InputError("--until", f"{text!r} is not a position", "write a number")
+        raise InputError(option, f"{text!r} is not a position", "write a number")
     return int(text)
+
+
+def _start_of(reader: Reader, since: int) -> LogStart | None:
+    """The newest checkpoint up to position ``since``, or where the kept records begin; None for the
+    first record."""
+    first = first_start(reader)
+    return (last_start(reader, since) if since else None) or first
 
 
 def _replay_start(start: LogStart | None) -> ReplayStart:

@@ -48,6 +48,14 @@ def add_to(commands: Any) -> None:
     )
     add_database_options(parser, stream=False)
     parser.add_argument("--stream", metavar="NAME", help="the stream (default: all)")
+    parser.add_argument(
+        "--from",
+        dest="since",
+        type=_position,
+        default=0,
+        metavar="POSITION",
+        help="begin at the newest seal of records up to there, in a database",
+    )
     add_archive_option(parser, file_help="an exported log, in place of a database")
     parser.add_argument(
         "--thinned",
@@ -73,9 +81,18 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
+def _position(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a position; write a number")
+    return int(text)
+
+
 def run(options: argparse.Namespace) -> int:
     """Verifies and prints what was found."""
     schema, progress = _Schema([], ""), RecordProgress("records verified")
+    if options.since and (options.file is not None or options.from_archive is not None):
+        problem = "begins at a seal of a database; files and archives are checked from their begin"
+        raise InputError("--from", problem, "leave it out")
     try:
         if options.file is not None:
             results = _of_file(options)
@@ -204,6 +221,9 @@ def _of_database(options: argparse.Namespace, progress: Progress) -> tuple[list[
         if options.stream is not None and options.stream not in (*known, *pinned):
             existing = f"there are: {', '.join(known) or 'none'}"
             raise InputError("--stream", f"there is no stream {options.stream}", existing)
+        if options.since and options.stream is None and len(known) > 1:
+            problem = f"is a position of one stream, and there are {len(known)}"
+            raise InputError("--from", problem, "add --stream NAME")
         if not known and not pinned:
             reader.choose_stream(address, None)  # raises: there are no streams
         names = None if options.stream is None else [options.stream]
@@ -214,6 +234,7 @@ def _of_database(options: argparse.Namespace, progress: Progress) -> tuple[list[
                 names,
                 thinned=options.thinned,
                 checkpoints=checkpoints,
+                since=options.since,
                 progress=progress,
             )
             return results, schema
@@ -265,14 +286,15 @@ def _as_text(result: Result, *, has_checkpoints: bool) -> str:
 
 
 def _start(result: Result) -> str:
-    """A line about the records that were dropped, and about what that leaves unchecked; "" if none
-    were."""
+    """A line about the records that were dropped or left out, and about what that leaves unchecked;
+    "" if none were."""
     if result.start is None:
         return ""
     begin, seal = result.start.position, result.start.seal
     hashes = f"; of those before {result.checked_from} only the hashes are checked"
+    missing = "are not checked" if result.start.is_chosen else "were dropped"
     return (
-        f"\nstream {result.stream}: the records before {begin} were dropped, and the seal at "
+        f"\nstream {result.stream}: the records before {begin} {missing}, and the seal at "
         f"position {seal} says with which hash they ended"
         f"{hashes if result.checked_from > begin else ''}"
     )

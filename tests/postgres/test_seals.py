@@ -28,7 +28,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_text
 from eventsched.runtime.live.log_housekeeping import Retention
-from eventsched.runtime.log_start import first_start
+from eventsched.runtime.log_start import first_start, last_start
 from tests.databases import make_partitions_small
 from tests.live.stage import pods, until
 from tests.postgres.replicas import STREAM, Scene, play
@@ -91,6 +91,21 @@ def fill(database: str, retention: Retention, *, drops: bool = False, sealed: in
     play(database, story, retention=retention)
 
 
+def damage(database: str, position: int) -> None:
+    """Alters the mark of the batch that has a position."""
+    batch = f"first <= {position} ORDER BY first DESC LIMIT 1"
+    [(table, first)] = rows(
+        database, f"SELECT tableoid::regclass::text, first FROM eventsched_log.batch WHERE {batch}"
+    )
+    with psycopg.connect(database) as admin:
+        for statement in (
+            f"ALTER TABLE {table} DISABLE TRIGGER append_only",
+            f"UPDATE {table} SET mark = '\"altered\"' WHERE first = {first}",
+            f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER append_only",
+        ):
+            admin.execute(statement.encode())
+
+
 def archive_today(database: str, folder: Path) -> str:
     """Archives everything, as if it were tomorrow. Returns the day."""
     tomorrow = datetime.now(UTC).date() + timedelta(days=1)
@@ -142,6 +157,46 @@ def test_a_log_without_its_first_records_is_verified_and_replayed(
     capsys.readouterr()
     assert main(["log", "list", "--since", "1d", "--limit", "1", "--database", small]) == 0
     assert f"\n{begin(small):>9}  " in capsys.readouterr().out
+
+
+def test_verify_and_replay_begin_at_any_seal(
+    small: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is before the seal is not read, so damage there is not found; all after it is."""
+    fill(small, SEALS, sealed=3)
+    with closing(Reader(small, STREAM)) as reader:
+        records, checkpoint = reader.head.next, last_start(reader, reader.head.next)
+    seal = seals(small)[1]
+    assert checkpoint is not None
+    options = ["--database", small, "--from"]
+    assert main(["verify", *options, str(seal.next)]) == 0
+    said = capsys.readouterr().out
+    assert f"the records before {seal.next} are not checked, and the seal at position" in said
+    assert f": {records - seal.next} records in " in said
+    assert main(["verify", *options, str(seal.next - 1)]) == 0
+    assert f"the records before {seals(small)[0].next} are not checked" in capsys.readouterr().out
+    assert main(["verify", *options, "1"]) == 0  # there is no seal before
+    assert f": {records} records in " in capsys.readouterr().out
+    assert main(["replay", "--verify", *options, str(records)]) == 0
+    said = capsys.readouterr().out
+    assert f"the records before position {checkpoint.position} are left out" in said
+    assert f": {records - checkpoint.position} records decided again" in said
+
+    damage(small, seal.next - 1)
+    assert main(["verify", *options, str(seal.next)]) == 0
+    assert main(["verify", "--database", small]) == 1
+    damage(small, records - 1)
+    assert main(["verify", *options, str(seal.next)]) == 1
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", ["verify", "replay"])
+def test_a_file_has_no_seal_to_begin_at(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for source in ("--file", "--from-archive"):
+        assert main([command, source, str(tmp_path), "--from", "7"]) == 2
+        assert "--from: begins at a " in capsys.readouterr().err
 
 
 def test_vectors_are_recomputed_from_a_checkpoint(

@@ -63,7 +63,10 @@ def add_what_if_options(parser: argparse.ArgumentParser) -> None:
         help="nodes that are added, like one that history has or that a manifest describes "
         "(+20xnode.yaml), or left out (--nodes -NODE)",
     )  # fmt: skip
-    group.add_argument("--from", dest="first", metavar="POS|TIME", help=f"begin at {AT_HELP}")
+    group.add_argument(
+        "--from", dest="first", metavar="POS|TIME",
+        help=f"begin at {AT_HELP}; without --what-if at the newest checkpoint up to a position",
+    )  # fmt: skip
     group.add_argument(
         "--fail-if", action="append", default=[], metavar="CONDITION",
         help="exit code 1 if it is true: moved(), pending(), preempted(priority>=1000), "
@@ -85,7 +88,7 @@ def is_asked_for(options: argparse.Namespace) -> bool:
             raise InputError("--verify", "does not go with --what-if", "leave one of them out")
         return True
     for name, option in (
-        ("open_loop", "--open-loop"), ("first", "--from"), ("fail_if", "--fail-if"),
+        ("open_loop", "--open-loop"), ("fail_if", "--fail-if"),
         ("full", "--full"), ("chart", "--chart"), ("store", "--store"), ("store_in", "--store-in"),
         ("executor", "--executor"),
     ):  # fmt: skip

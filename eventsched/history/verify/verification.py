@@ -89,19 +89,20 @@ def verify_database(
     *,
     thinned: bool = False,
     checkpoints: Collection[Checkpoint] = (),
+    since: int = 0,
     progress: Progress = lambda checked, end: None,
 ) -> list[Result]:
     """Checks the named streams of a database, or all of them, each as of the time when its check
     begins. Batches appended later are not read. The connection must be idle. Nothing is changed,
     and no transaction lasts longer than one page. A stream is checked again if problems were found
     and records were dropped meanwhile. ``thinned`` allows details to be missing. Each
-    stream has to agree with its ``checkpoints``, and has to exist if it has one. Raises
-    psycopg.Error."""
+    stream has to agree with its ``checkpoints``, and has to exist if it has one. Records before the
+    newest seal of records up to position ``since`` are left out. Raises psycopg.Error."""
     results = []
     for number, name in verified_database.streams(connection):
         if streams is None or name in streams:
             while True:
-                log = DatabaseLog(connection, number, name, counts_details=not thinned)
+                log = DatabaseLog(connection, number, name, counts_details=not thinned, since=since)
                 result = verify(log, thinned=thinned, checkpoints=checkpoints, progress=progress)
                 if not result.problems or not log.was_pruned():
                     break

@@ -47,6 +47,13 @@ SELECT first, count, epoch, (extract(epoch FROM written_at) * 1000000)::bigint,
 FROM eventsched_log.batch WHERE stream = %s AND first >= %s AND first < %s ORDER BY first LIMIT %s
 """
 _DETAILS = "SELECT seq, base, body FROM eventsched_log.detail WHERE stream = %s"
+_DROPPED = """
+    SELECT next, seal FROM eventsched_log.pruned WHERE stream = %s ORDER BY first DESC LIMIT 1
+"""
+_SEALED = """
+    SELECT next, seal FROM eventsched_log.partition
+    WHERE stream = %s AND next <= %s AND seal IS NOT NULL ORDER BY first DESC LIMIT 2
+"""
 _ROWS_AT_ONCE, _BATCHES_AT_ONCE = 2000, 64
 _WINDOW = 100_000
 """The number of positions in a page of a table without an index by position."""
@@ -130,10 +137,12 @@ class DatabaseLog:
         *,
         counts_details: bool = False,
         begin: int = _FIRST,
+        since: int = 0,
     ) -> None:
         """``counts_details`` is for a log that may be thinned meanwhile. Batches and details are
-        read from position ``begin`` on. Raises psycopg.Error."""
-        self._stream, self._begin = stream, begin
+        read from position ``begin`` on, or from the newest seal of records up to position
+        ``since``. Raises psycopg.Error."""
+        self._stream, self._begin, self._since = stream, begin, since
         self._pages = pages = _Pages(connection, number)
         with one_moment(connection):
             self._start = self._read_start() if begin == _FIRST else None
@@ -182,8 +191,8 @@ class DatabaseLog:
 
     def was_pruned(self) -> bool:
         """Whether records were dropped since reading began."""
-        newest = self._read_start()
-        return newest is not None and newest.position > (self._start or newest).position
+        dropped = self._pages.rows(_DROPPED)
+        return bool(dropped) and dropped[0][0] > max(self._begin, 0)
 
     @property
     def epochs(self) -> list[Epoch]:
@@ -225,33 +234,46 @@ class DatabaseLog:
 
     def details_now(self) -> int:
         """See Log."""
-        query = "SELECT count(*) FROM eventsched_log.detail WHERE stream = %s AND seq < %s"
-        return int(self._pages.rows(query, self._end)[0][0])
+        query = """
+            SELECT count(*) FROM eventsched_log.detail
+            WHERE stream = %s AND seq >= %s AND seq < %s
+        """
+        return int(self._pages.rows(query, self._begin, self._end)[0][0])
 
     def _read_start(self) -> KeptStart | None:
-        """The begin of the log, its seal and the first checkpoint, if records were dropped."""
-        pruned = self._pages.rows(
-            "SELECT next, seal FROM eventsched_log.pruned WHERE stream = %s"
-            " ORDER BY first DESC LIMIT 1"
-        )
-        for position, seal in pruned:
-            query = """
-                SELECT first, convert_to(body::text, 'UTF8') FROM eventsched_log.batch
-                WHERE stream = %s AND first <= %s ORDER BY first DESC LIMIT 1
-            """
-            record: Any = {}
-            for first, body in self._pages.rows(query, seal, binary=True):
-                with suppress(ValueError, IndexError, TypeError):
-                    record = json.loads(body)[seal - first][3]
-            kept = self._pages.rows(
-                "SELECT body FROM eventsched_log.checkpoint WHERE stream = %s AND seq = %s",
-                record.get("checkpoint", -1) if isinstance(record, dict) else -1, binary=True,
-            )  # fmt: skip
-            return KeptStart(
-                position, seal, record if isinstance(record, dict) else {},
-                kept[0][0] if kept else b"",
-            )  # fmt: skip
+        """The begin of the log, its seal and the first checkpoint, if records were dropped or are
+        not to be checked."""
+        for partition_end, seal in self._pages.rows(_SEALED, self._since) if self._since else []:
+            record = self._record(seal)
+            # A partition ends inside of a batch, a seal at the batch's end.
+            position = record.get("next", partition_end)
+            if position in range(self._since + 1):
+                return KeptStart(position, seal, record, self._checkpoint(record), is_chosen=True)
+        for position, seal in self._pages.rows(_DROPPED):
+            record = self._record(seal)
+            return KeptStart(position, seal, record, self._checkpoint(record))
         return None
+
+    def _record(self, position: int) -> dict[str, Any]:
+        """One record; empty if it is not there."""
+        query = """
+            SELECT first, convert_to(body::text, 'UTF8') FROM eventsched_log.batch
+            WHERE stream = %s AND first <= %s ORDER BY first DESC LIMIT 1
+        """
+        record: Any = {}
+        for first, body in self._pages.rows(query, position, binary=True):
+            with suppress(ValueError, IndexError, TypeError):
+                record = json.loads(body)[position - first][3]
+        return record if isinstance(record, dict) else {}
+
+    def _checkpoint(self, record: dict[str, Any]) -> bytes:
+        """The bytes that a seal names; empty if they are not there."""
+        kept = self._pages.rows(
+            "SELECT body FROM eventsched_log.checkpoint WHERE stream = %s AND seq = %s",
+            record.get("checkpoint", -1),
+            binary=True,
+        )
+        return kept[0][0] if kept else b""
 
     def _read_epochs(self) -> list[Epoch]:
         query = "SELECT epoch, token, first FROM eventsched_log.epoch WHERE stream = %s"

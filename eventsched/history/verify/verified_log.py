@@ -53,14 +53,15 @@ class HeadRow(NamedTuple):
 
 
 class KeptStart(NamedTuple):
-    """The begin of a log whose records before ``position`` were dropped. ``seal`` is the position
-    of the seal that says so, ``record`` that record, and ``checkpoint`` the bytes that it names;
-    both are empty if they are not there."""
+    """The begin of a log whose records before ``position`` were dropped, or are not to be checked
+    (``is_chosen``). ``seal`` is the position of the seal that says so, ``record`` that record, and
+    ``checkpoint`` the bytes that it names; both are empty if they are not there."""
 
     position: int
     seal: int
     record: dict[str, Any]
     checkpoint: bytes
+    is_chosen: bool = False
 
 
 class DamagedError(Exception):

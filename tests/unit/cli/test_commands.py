@@ -42,7 +42,7 @@ def test_no_option_can_be_abbreviated() -> None:
 
 @pytest.mark.parametrize(
     ("command", "short"),
-    [("verify", "--from"), ("replay", "--from-arch"), ("db stats", "--data")],
+    [("verify", "--from-a"), ("replay", "--from-arch"), ("db stats", "--data")],
 )
 def test_what_is_short_for_an_option_is_refused(
     command: str, short: str, capsys: pytest.CaptureFixture[str]
