@@ -24,6 +24,7 @@ from tests.live.stage import until
 from tests.postgres.replicas import STREAM, Scene, play
 
 NEWER = max(CURRENT) + 90
+NEWEST = migration_files.revisions()[-1]
 
 
 def write(address: str, position: int, record: records.Record) -> None:
@@ -87,24 +88,45 @@ def test_a_term_begins_only_with_what_the_schema_then_allows(
 ) -> None:
     """A failover may lose an upgrade after the replica has looked at the schema. Replicas of the
     earlier version could not read what the term would write."""
+    scene, deposed, flags = term_after(database, monkeypatch, "9998", NEWEST)
+    assert scene.replica.terms == 2
+    assert deposed == [f"the schema has become {NEWEST}"]
+    assert flags == [tuple(each for each in CURRENT if each != Behaviour.FREES_COLUMNS)]
+
+
+def test_a_term_begins_at_once_on_a_schema_that_allows_more(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standby has followed the log since before an upgrade, and takes the behaviour up later."""
+    scene, deposed, flags = term_after(database, monkeypatch, NEWEST, "9998")
+    assert scene.replica.terms == 1
+    assert deposed == []
+    assert flags == [tuple(each for each in CURRENT if each != Behaviour.FREES_COLUMNS)]
+
+
+def term_after(
+    database: str, monkeypatch: pytest.MonkeyPatch, found: str, present: str
+) -> tuple[Scene, list[str], list[tuple[int, ...]]]:
+    """Runs a replica that finds a schema and leads on another one. Returns the scene, why it was
+    deposed, and the flags of the first record."""
     monkeypatch.setitem(behaviours.SWITCHED_ON_BY, Behaviour.FREES_COLUMNS, "9998")
 
-    def set_schema(revision: str, serves: str) -> None:
+    def set_schema(revision: str) -> None:
         with psycopg.connect(database) as admin:
             admin.execute(
                 "UPDATE eventsched_log.migration SET version_num = %s, serves = %s",
-                (revision, serves),
+                (revision, NEWEST),
             )
-
-    set_schema("9998", migration_files.revisions()[-1])
 
     async def story(scene: Scene, running: "asyncio.Task[None]") -> None:
         await until(lambda: scene.booth.stood == 1)
-        assert Behaviour.FREES_COLUMNS in scene.replica.plan.opening.flags
-        set_schema(migration_files.revisions()[-1], "")
+        is_found = Behaviour.FREES_COLUMNS in scene.replica.plan.opening.flags
+        assert is_found == (found == "9998")
+        set_schema(present)
         scene.booth.wins.set()
         await until(lambda: scene.settled)
 
+    set_schema(found)
     with structlog.testing.capture_logs() as lines:
         scene = play(
             database,
@@ -113,10 +135,10 @@ def test_a_term_begins_only_with_what_the_schema_then_allows(
             opening=msgspec.structs.replace(OPENING, flags=CURRENT),
             engine_as_of=lambda _: partial(engine_of, NodeResourcesFit()),
         )
-    assert scene.replica.terms == 2
-    assert [line["reason"] for line in lines if line["event"] == "deposed"] == [
-        f"the schema has become {migration_files.revisions()[-1]}"
-    ]
+    deposed = [line["reason"] for line in lines if line["event"] == "deposed"]
     began = [each.record for each in Reader(database, STREAM).read()]
-    flags = [record.flags for record in began if isinstance(record, records.StreamStarted)]
-    assert flags == [tuple(each for each in CURRENT if each != Behaviour.FREES_COLUMNS)]
+    return (
+        scene,
+        deposed,
+        [record.flags for record in began if isinstance(record, records.StreamStarted)],
+    )

@@ -247,7 +247,9 @@ class DatabaseLog:
             record = self._record(seal)
             # A partition ends inside of a batch, a seal at the batch's end.
             position = record.get("next", partition_end)
-            if position in range(self._since + 1):
+            if not isinstance(position, int):  # start_hash() reports it
+                position = partition_end
+            if position <= self._since:
                 return KeptStart(position, seal, record, self._checkpoint(record), is_chosen=True)
         for position, seal in self._pages.rows(_DROPPED):
             record = self._record(seal)

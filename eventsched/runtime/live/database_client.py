@@ -131,8 +131,8 @@ class DatabaseClient:
 
     async def _acquire(self) -> Acquired | Deposed:
         """Acquires a term, and applies everything that was committed before it. The term is over
-        if the schema is another one than the replica found, for instance because a failover lost an
-        upgrade: replicas of an older version could not read what it would write."""
+        if the schema no longer allows what the replica does, because a failover lost an upgrade:
+        replicas of an older version could not read what it would write."""
         acquired = await self._ask(self._session.acquire, self._stream, self._holder)
         if not self._suits(acquired.schema):
             return Deposed(f"the schema has become {acquired.schema}")

@@ -209,6 +209,12 @@ class Replica:
             if not self._suits(self._schema):
                 self.reload(Reload(self._whole_plan))
 
+    def _allows(self, revision: str) -> bool:
+        """Whether a schema of this revision allows the behaviours in force. It may allow more: they
+        are taken up during the term."""
+        allowed = self._whole_plan.on_schema(revision).opening.flags
+        return set(self.plan.opening.flags) <= set(allowed)
+
     def _suits(self, revision: str) -> bool:
         """Whether the behaviours in force are those that a schema of this revision allows."""
         return self._whole_plan.on_schema(revision).opening.flags == self.plan.opening.flags
@@ -265,7 +271,7 @@ class Replica:
             stream=self.plan.stream,
             holder=self.plan.holder,
             catch_up=follower.catch_up,
-            suits=self._suits,
+            suits=self._allows,
             checkpointer=self.plan.checkpointer,
         )
         driver = self.driver = Driver(
