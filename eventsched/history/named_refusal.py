@@ -16,7 +16,7 @@ from eventsched.history.explain.explanation import Explanation, NodeRefusals
 
 TAINT, CORDON, AFFINITY = "TaintToleration", "NodeUnschedulable", "NodeAffinity"
 
-_NARROWED = re.compile(r"node\(s\) didn't satisfy plugin\(s\) \[([^]]+)\]")
+NARROWED = re.compile(r"node\(s\) didn't satisfy plugin\(s\) \[([^]]+)\]")
 """The reason of nodes that PreFilter left out (schedule_one.go, findNodesThatFitPod)."""
 
 
@@ -54,7 +54,7 @@ def named_refusal(explained: Explanation) -> NamedRefusal | None:
 def _of_message(refusal: NamedRefusal, message: str) -> NamedRefusal:
     """The same with the plugins that narrowed the nodes in PreFilter, if the attempt names them:
     its verdicts do not."""
-    found = _NARROWED.search(message)
+    found = NARROWED.search(message)
     if found is None:
         return refusal
     reasons = (found[0],)

@@ -2,7 +2,8 @@
 pages that answer what a command would."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -10,10 +11,7 @@ from markupsafe import Markup, escape
 from eventsched.pages.api_call import segment
 
 _POSITION = r"(?<=\(position )\d+(?=\))"
-_COMMAND = r"`(?P<command>eventsched [^`]+)`"
-_WHY_NOT = re.compile(
-    r"eventsched explain (?P<namespace>[^/]+)/(?P<name>.+) --why-not (?P<node>.+)"
-)
+_COMMAND = r"(?P<step>`eventsched [^`]+`)"
 _ANY_NODE = "NODE"
 """What a command has in the place of a name that the reader is to choose."""
 _COPY = Markup(
@@ -21,43 +19,77 @@ _COPY = Markup(
 )
 
 
-def linked(
+def linked(text: str, pods: Iterable[str], link: Callable[..., str]) -> Markup:
+    """A text with links. ``pods`` are the names (``namespace/name``) that it may have; ``link``
+    makes the address of a page. A position leads to what was so right after its record. Commands
+    stay text: a reason may quote what the author of a pod wrote."""
+    return _linked(text, pods, link, [], {})
+
+
+def linked_step(
     text: str,
     pods: Iterable[str],
     link: Callable[..., str],
     asked: Mapping[str, Any] | None = None,
 ) -> Markup:
-    """A text with links. ``pods`` are the names (``namespace/name``) that it may have; ``link``
-    makes the address of a page. A position leads to what was so right after its record. A command
-    leads to the page that answers it, if there is one, with ``asked`` as further parameters, and
-    can be copied."""
+    """A next step with the links of ``linked``. A command that a next step gives leads to the page
+    that answers it, if there is one, with ``asked`` as further parameters, and can be copied."""
+    return _linked(text, pods, link, [_COMMAND], asked or {})
+
+
+def _linked(
+    text: str,
+    pods: Iterable[str],
+    link: Callable[..., str],
+    further: Sequence[str],
+    asked: Mapping[str, Any],
+) -> Markup:
     names = sorted(pods, key=len, reverse=True)
     words = [rf"(?<![\w./-]){re.escape(name)}(?![\w/-])" for name in names]
     parts = []
     place = 0
-    for found in re.finditer("|".join([_COMMAND, *words, _POSITION]), text):
-        parts += [escape(text[place : found.start()]), _link(found, link, asked or {})]
+    for found in re.finditer("|".join([*further, *words, _POSITION]), text):
+        parts += [escape(text[place : found.start()]), _link(found, link, asked)]
         place = found.end()
     return Markup("").join([*parts, escape(text[place:])])
 
 
 def _link(found: re.Match[str], link: Callable[..., str], asked: Mapping[str, Any]) -> Markup:
     word = found[0]
-    if (command := found["command"]) is not None:
-        return _command(command, link, asked)
+    if found.lastgroup == "step":
+        return _command(word, link, asked)
     if word.isdecimal():
         return _to(link("/", at=int(word) + 1), word)
     namespace, _, name = word.partition("/")
     return _to(link(f"/pods/{segment(namespace)}/{segment(name)}"), word)
 
 
-def _command(command: str, link: Callable[..., str], asked: Mapping[str, Any]) -> Markup:
+def _command(quoted: str, link: Callable[..., str], asked: Mapping[str, Any]) -> Markup:
+    command = quoted.strip("`")
     code = Markup("<code>{}</code>").format(command)
-    if found := _WHY_NOT.fullmatch(command):
-        path = f"/pods/{segment(found['namespace'])}/{segment(found['name'])}"
-        node = None if found["node"] == _ANY_NODE else found["node"]
-        code = _to(link(path, **asked, **{"why-not": node}) + "#why-not", code)
+    match _words(command):
+        case ["eventsched", "sticky", "forget"]:
+            pass
+        case ["eventsched", "explain", pod, "--why-not", node] if not node.startswith("-"):
+            namespace, _, name = pod.partition("/")
+            if not name or namespace.startswith("-"):
+                return escape(quoted)
+            path = f"/pods/{segment(namespace)}/{segment(name)}"
+            value = None if node == _ANY_NODE else node
+            code = _to(link(path, **asked, **{"why-not": value}) + "#why-not", code)
+        case _:
+            return escape(quoted)
     return Markup("{}{}").format(code, _COPY.format(command))
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command that a shell takes as these words alone; else none. A control
+    character would reach the terminal even in quotes."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    return words if command.isprintable() and shlex.join(words) == command else []
 
 
 def _to(href: str, text: str | Markup) -> Markup:

@@ -1,6 +1,7 @@
 """The page of a pod: its headline, timeline, attempts and story, and what changed in between."""
 
 import json
+import shlex
 from typing import Any
 from urllib.parse import quote
 
@@ -112,7 +113,7 @@ def test_the_command_of_the_next_step(watched: Watched, url: str, *, script: boo
     """It is a link to the page that answers it, also with markup in names; with a script, it can be
     copied."""
     pod, node = f"{NAME}/pod1 {NAME}", f"tainted {MARKUP}"
-    command = f"eventsched explain {pod} --why-not {node}"
+    command = shlex.join(["eventsched", "explain", pod, "--why-not", node])
     with watched.page(script=script) as page:
         page.add_init_script(
             "navigator.clipboard.writeText = async (text) => { window.copied = text; }"

@@ -48,11 +48,21 @@ def tolerant(objects: dict[str, Any], key: str) -> None:
     objects["p"]["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
 
 
+def on(name: str) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    }
+
+
 GPU = tainted("gpu", "gpu", "64")
 labelled({"gpu": GPU}, "gpu")
 CASES = [
     ([*(tainted(f"cp{n}", CONTROL) for n in range(3)), node("w1"), node("w2"), pod(**SSD)],
      "NodeAffinity", "label one of 2 open nodes, such as w1, with disk=ssd", labelled, "w1"),
+    ([node("w1"), node("w2"), pod(**SSD, **on("w2"))],
+     "NodeAffinity", "label node w2 with disk=ssd, or remove that", labelled, "w2"),
     ([node("w1", unschedulable=True), node("w2", unschedulable=True), node("w3"), pod(**SSD)],
      "NodeAffinity", "label w3 with disk=ssd", labelled, "w3"),
     ([node("w1"), node("w2"), node("w3"), GPU, pod("8", **SSD)],

