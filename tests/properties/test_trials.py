@@ -16,7 +16,13 @@ from eventsched.domain.objects import CPU, MEMORY, PODS, Container, Node, Pod, P
 from eventsched.domain.state import snapshot
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import Assembly, assemble
-from eventsched.runtime.queries.node_proposals import new_node, propose_nodes, shapes_of
+from eventsched.runtime.queries.node_proposals import (
+    HOSTNAME,
+    NodeProposal,
+    new_node,
+    propose_nodes,
+    shapes_of,
+)
 from eventsched.runtime.queries.trial_run import TrialCluster, copies_of, room_for, run_trial
 from eventsched.runtime.simulation.simulation import Simulation
 
@@ -194,3 +200,35 @@ def test_nodes_of_the_cluster_are_the_templates() -> None:
     proposal = propose_nodes(run, nodes, lambda more: run_trial(cluster, huge, (), more))
     assert (proposal.nodes, proposal.hopeless) == ((), ("default/huge",))
     assert replace(cluster, nodes=nodes) == cluster
+
+
+@pytest.mark.parametrize("step", [1, 0])
+def test_a_label_of_a_rare_node_is_not_missing(step: int) -> None:
+    """Of forty shapes a few are tried: the one whose label the pod asks for is among them. So is
+    the node if it differs from others only by that label."""
+    nodes = [
+        even(
+            f"n{number}",
+            allocatable={CPU: 4000 + step * number, MEMORY: 4096 * MIB, PODS: 110},
+            labels={HOSTNAME: f"n{number}", "zone": f"z{number}"},
+        )
+        for number in range(40)
+    ]
+    cluster = TrialCluster(ASSEMBLY, nodes)
+
+    def proposed(cpu: int, **selector: str) -> NodeProposal:
+        """What is proposed for two pods of a size, of which a node takes one at most."""
+        spec = msgspec.structs.replace(plain("p", cpu).spec, node_selector=selector)
+        arrivals = [
+            TracePod(msgspec.structs.replace(plain(name), spec=spec)) for name in ("p0", "p1")
+        ]
+        run = run_trial(cluster, arrivals)
+        return propose_nodes(run, nodes, lambda more: run_trial(cluster, arrivals, (), more))
+
+    fits = proposed(3000, zone="z39")
+    assert [(each.shape.example, each.number) for each in fits.nodes] == [("n39", 1)]
+    assert (fits.hopeless, fits.missing_labels) == ((), ())
+    large = proposed(9000, zone="z39")
+    assert (large.hopeless, large.missing_labels) == (("default/p0", "default/p1"), ())
+    assert proposed(3000, zone="z40").missing_labels == ("zone=z40",)
+    assert proposed(3000, **{HOSTNAME: "n39"}).missing_labels == (f"{HOSTNAME}=n39",)

@@ -3,7 +3,7 @@ the cluster has or could have. Each proposal is tried: with it all pods fit, and
 of any shape they do not. Other pods that wait take part, as they would: they were there before."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ HOSTNAME = "kubernetes.io/hostname"
 _OF_A_MOMENT = "node.kubernetes.io/"
 """Prefix of the taints that say how a node is doing: a new node does well."""
 _MOST_SHAPES = 6
-"""Shapes that are tried, the most common ones first."""
+"""Shapes that are tried: those with the labels that pods ask for first, then the most common."""
+
+_Label = tuple[str, str]
 
 TryNodes = Callable[[Sequence[Node]], TrialRun]
 """Tries the pods with more nodes."""
@@ -44,7 +46,7 @@ class NodesToAdd:
 class NodeProposal:
     """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
     shape helps (full names). ``missing_labels`` are labels of their nodeSelectors, as
-    ``KEY=VALUE``, that no shape has."""
+    ``KEY=VALUE``, that no shape has, whether it was tried or not."""
 
     nodes: tuple[NodesToAdd, ...]
     hopeless: tuple[str, ...]
@@ -102,7 +104,8 @@ def propose_nodes(
     """The nodes to add for the pods that are pending after a run on a cluster with ``nodes``.
     ``templates`` are nodes that the cluster could have, with other names than those."""
     shapes = [NodeShape(node.name, node, 0) for node in templates]
-    shapes += shapes_of(nodes)[: max(_MOST_SHAPES - len(shapes), 0)]
+    asked = _labels_asked_for(tried.pod for tried in run.pending)
+    shapes += _likely_shapes(nodes, asked)[: max(_MOST_SHAPES - len(shapes), 0)]
     search = _Search(try_nodes, shapes, max(run.waiting, 1))
     hopeless: dict[str, str] = {}
     pending = _pending(run)
@@ -114,16 +117,30 @@ def propose_nodes(
         search.chosen[best.shape.example] = best
         pending = _pending(search.run(search.chosen.values()))
     search.reduce(frozenset(hopeless))
-    missing = missing_labels(
-        [tried.pod for tried in run.pending if tried.pod.uid in hopeless], shapes
-    )
+    asked = _labels_asked_for(tried.pod for tried in run.pending if tried.pod.uid in hopeless)
+    missing = _missing_labels(asked, (*templates, *nodes))
     return NodeProposal(tuple(search.chosen.values()), tuple(hopeless.values()), missing)
 
 
-def missing_labels(pods: Iterable[Pod], shapes: Sequence[NodeShape]) -> tuple[str, ...]:
-    """The labels of the pods' nodeSelectors, as ``KEY=VALUE``, that no further node would have."""
-    offered = {label for shape in shapes for label in new_node(shape, 0).labels.items()}
-    asked = {label for pod in pods for label in pod.spec.node_selector.items()}
+def _labels_asked_for(pods: Iterable[Pod]) -> set[_Label]:
+    """Those of the pods' nodeSelectors."""
+    return {label for pod in pods for label in pod.spec.node_selector.items()}
+
+
+def _likely_shapes(nodes: Sequence[Node], asked: Set[_Label]) -> list[NodeShape]:
+    """The shapes of nodes, those with the most of the labels that are asked for first. The example
+    of each has as many of them as a node of the shape can have."""
+
+    def lacks(node: Node) -> int:
+        return -len(asked & node.labels.items())
+
+    return sorted(shapes_of(sorted(nodes, key=lacks)), key=lambda shape: lacks(shape.node))
+
+
+def _missing_labels(asked: Set[_Label], nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The labels that no further node like one of ``nodes`` would have, as ``KEY=VALUE``. If a
+    label is the node's name, a further node has its own (``new_node``)."""
+    offered = {label for node in nodes for label in node.labels.items() if label[1] != node.name}
     return tuple(f"{key}={value}" for key, value in sorted(asked - offered))
 
 
