@@ -256,7 +256,7 @@ OPERATIONS = (
                      values=("deploy", "job", "rs", "sts", "ds", "group")),
          p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM,
          *_WORDS),
-        "Workload", _workload,
+        "Workload", _workload, slow=True,
     ),
     Operation(
         "/state", "What the scheduler believed at a position",

@@ -134,8 +134,10 @@ def test_pods_from_a_page_of_another_site(client: Client, site: str, status: int
 
 
 @pytest.mark.parametrize(
-    "path", ["/state", "/queue?at=700", "/diff?from=1&to=2", "/pods/a/b/why-not?node=n", "/events"]
-)
+    "path",
+    ["/state", "/queue?at=700", "/diff?from=1&to=2", "/pods/a/b/why-not?node=n",
+     "/workloads/a/group/b/explain", "/events"],
+)  # fmt: skip
 def test_slow_answers_for_a_page_of_another_site(client: Client, path: str) -> None:
     """They are refused before any work; quick answers are made, and the page cannot read them."""
     place = f"{ROOT}{path}{'&' if '?' in path else '?'}stream={TIGHT}"

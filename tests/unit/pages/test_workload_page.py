@@ -34,6 +34,8 @@ def test_a_workload_by_why_its_pods_wait() -> None:
     assert '<a href="/pods/prod/b?stream=live">prod/b</a>' in text
     assert "eventsched explain prod/job/report --stream live" in text
     assert "Members" not in text
+    assert 'data-live="false"' in text  # of a group it folds a state
+    assert '<a href="?stream=live">ask again</a>' in text
     assert "Next step: make room for &lt;b&gt;<a" in text
 
 
