@@ -263,6 +263,29 @@ def test_a_decision_is_asked_for_once(watched: Watched, url: str) -> None:
             page.clock.run_for(60_000)
 
 
+def test_few_answers_are_kept_and_none_that_failed(watched: Watched, url: str) -> None:
+    """Those of other decisions would stay in memory as long as the tab."""
+    with watched.page() as page:
+        opened(page, url, decided(page, url, TIGHT)["position"], TIGHT)
+        asked = page.evaluate(_COLUMNS_ASKED_FOR)
+        assert [call.rpartition("/")[2] for call in asked] == ["a", "b", "c", "a", "bad", "bad"]
+
+
+_COLUMNS_ASKED_FOR = """async () => {
+  const { src } = document.querySelector("script[src$='/decision.js']");
+  const { columnsOf } = await import(new URL("node_names.js", src));
+  const asked = [];
+  window.fetch = async (call) => {
+    asked.push(call);
+    if (call.endsWith("bad")) throw new Error("no answer");
+    return new Response("{}");
+  };
+  for (const call of ["/a", "/b", "/a", "/b", "/c", "/c", "/b", "/a"]) await columnsOf(call);
+  for (const call of ["/bad", "/bad"]) await columnsOf(call).catch(() => {});
+  return asked;
+}"""
+
+
 def test_a_position_that_is_no_decision(watched: Watched, url: str) -> None:
     watched.expected = "400 (Bad Request)"
     with watched.page() as page:

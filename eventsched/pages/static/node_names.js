@@ -6,12 +6,20 @@ import { element } from "./elements.js";
 import { fetchApi } from "./shell.js";
 
 const OFFERED = 50; // however many nodes there are
-const names = new Map(); // call → what it promises
+const KEPT = 2; // answers: each has all nodes of a decision, and a tab may live for days
+const answers = new Map(); // call → what it promises, the oldest first
 
-/** The answer of /decisions/{position}/columns, asked for once in a page. */
+/** The answer of /decisions/{position}/columns. The newest are kept; one that failed is asked for again. */
 export function columnsOf(call) {
-  if (!names.has(call)) names.set(call, fetchApi(call));
-  return names.get(call);
+  const kept = answers.get(call);
+  if (kept) return kept;
+  const answer = fetchApi(call).catch((problem) => {
+    if (answers.get(call) === answer) answers.delete(call);
+    throw problem;
+  });
+  answers.set(call, answer);
+  if (answers.size > KEPT) answers.delete(answers.keys().next().value);
+  return answer;
 }
 
 /** The first names that have a text, those that begin with it before the others. */
@@ -28,11 +36,7 @@ export function matching(all, text) {
 }
 
 async function offer(field) {
-  const call = field.dataset.nodes;
-  const all = await columnsOf(call).then((columns) => columns.names, () => {
-    names.delete(call); // asked again when the field is used again
-    return [];
-  });
+  const all = await columnsOf(field.dataset.nodes).then((columns) => columns.names, () => []);
   const list = field.list ?? listFor(field);
   const offered = matching(all, field.value);
   list.replaceChildren(...offered.map((name) => element("option", { value: name })));
