@@ -78,7 +78,7 @@ def decoded_records(
             items = _decoded_items.decode(batch.body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
             raise _undecodable(batch, problem) from problem
-        begin, last = max(0, first - batch.first), end - batch.first
+        begin, last = max(0, first - batch.first), max(0, end - batch.first)
         for position, (at, _, _, record) in enumerate(items[begin:last], batch.first + begin):
             yield DecodedRecord(position, at, record)
 
