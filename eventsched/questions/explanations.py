@@ -24,7 +24,6 @@ from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
-from eventsched.runtime.queries.nodes_at import nodes_at
 
 ANY_NAMESPACE = "-"
 """In the place of a namespace: the workload's name alone says which it is."""
@@ -70,7 +69,8 @@ def with_nodes_to_open(
     if not needs_closed_nodes(explained):
         return explained
     position = stream.log.head.next if end is None else end
-    return with_closed_nodes(explained, nodes_at(stream.log, stream.log, position))
+    with stream.nodes.at(stream.log, position) as nodes:
+        return with_closed_nodes(explained, nodes)
 
 
 def pod_remedies(

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.schema import migrations
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.questions.answer_shapes import StreamAnswer, Streams
+from eventsched.questions.past.kept_nodes import KeptNodes
 from eventsched.questions.rows import Rows
 
 _CONNECTIONS = 8
@@ -44,6 +45,7 @@ class LoggedStream:
     name: str
     log: Reader
     rows: Rows
+    nodes: KeptNodes = field(default_factory=KeptNodes, compare=False)
 
     def evidence(self) -> StoredEvidence:
         """What explains its pods."""

@@ -14,6 +14,8 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.state import snapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
+from eventsched.questions.past import kept_nodes
+from eventsched.questions.past.kept_nodes import KeptNodes
 from eventsched.runtime.queries import nodes_at as module
 from eventsched.runtime.queries.nodes_at import nodes_at
 from eventsched.runtime.queries.state_at import state_at
@@ -127,3 +129,30 @@ def test_they_are_unknown_if_too_many_records_follow(
         assert found is not None
         assert contents(found) == of_state(reader, first + 20)
         assert nodes_at(reader, reader, first + 21) is None
+
+
+def test_kept_nodes_are_brought_forward(logs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each position has the nodes that the state has there, and only the first is read whole."""
+    kept, read = KeptNodes(), []
+
+    def counted(log: Reader, reader: Reader, position: int) -> NodeTable | None:
+        read.append(position)
+        return nodes_at(log, reader, position)
+
+    monkeypatch.setattr(kept_nodes, "nodes_at", counted)
+    with closing(Reader(logs, ODD)) as reader:
+        ends = [position for position, _ in boundaries(reader)]
+        for position in [*ends, ends[-1]]:
+            with kept.at(reader, position) as nodes:
+                assert nodes is not None
+                assert contents(nodes) == of_state(reader, position)
+        assert read == ends[:1]
+        for position in (ends[0], ends[-1]):  # the past is not kept
+            with kept.at(reader, position) as nodes:
+                assert nodes is not None
+                assert contents(nodes) == of_state(reader, position)
+        assert read == [ends[0], ends[0]]
+        monkeypatch.setattr(kept_nodes, "KEPT_SECONDS", 0.0)
+        with kept.at(reader, ends[-1]) as nodes:
+            assert nodes is not None
+        assert read == [ends[0], ends[0], ends[-1]]

@@ -80,12 +80,18 @@ def _nodes_at(log: StoredLog, reader: Reader | None, position: int) -> NodeTable
     begins_later = not first and isinstance(log, Reader) and log.begin > 0
     if first < earliest or begins_later:
         return None
-    for stored in _about_nodes(log, first, position):
+    bring_forward(nodes, log, first, position)
+    return nodes
+
+
+def bring_forward(nodes: NodeTable, log: StoredLog, first: int, end: int) -> None:
+    """Applies the records about nodes from position ``first`` up to ``end``. Raises
+    CorruptLogError, after which ``nodes`` are of no use, and UnavailableError."""
+    for stored in _about_nodes(log, first, end):
         try:
             _apply(nodes, stored)
         except (msgspec.MsgspecError, LookupError) as problem:
             raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
-    return nodes
 
 
 def _newest_stored(reader: Reader, earliest: int, position: int) -> tuple[int, NodeTable] | None:
