@@ -189,7 +189,7 @@ def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> No
         (["--what-if", "none.yaml"], "none.yaml: "),
         (["--what-if", "--verify"], "--verify: does not go with --what-if"),
         (["--open-loop"], "--open-loop: is about a run under other rules; add --what-if"),
-        (["--from", "3"], "--from: is about a run under other rules; add --what-if CONFIG"),
+        (["--from", "3"], "--from: begins at a checkpoint of a database"),
         (["--fail-if", "moved() > 0"], "--fail-if: is about a run under other rules"),
         (["--chart", "a.svg"], "--chart: is about a run under other rules"),
         (["--what-if", "--open-loop", "--chart", "a.svg"], "--chart: does not go with"),
