@@ -128,7 +128,8 @@ class Anomaly:
         match self.kind:
             case "starving":
                 placed = f"{facts['overtaken_by']} later pods of its priority or less placed"
-                return f"{placed}{_refusal(facts)}"
+                refusal = _refusal(facts).removeprefix(": ")
+                return f"{placed}, but it was refused by {refusal}" if refusal else placed
             case "unplaceable":
                 return f"no node would take it, even without other pods{_refusal(facts)}"
             case "evicted again":

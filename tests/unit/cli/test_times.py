@@ -18,6 +18,8 @@ HOUR = 3_600_000_000
         ("11:00", NOON - HOUR),
         ("11:00:00.5", NOON - HOUR + 500_000),
         ("12:00:00", NOON),
+        ("9:00", NOON - 3 * HOUR),
+        ("0:00:20", NOON - 12 * HOUR + 20_000_000),
         ("13:00", NOON - 23 * HOUR),
         ("1h", NOON - HOUR),
         ("1h ago", NOON - HOUR),
@@ -32,9 +34,12 @@ def test_of_a_log(text: str, at: int) -> None:
 def test_of_a_simulation_as_they_are_written(at: int) -> None:
     assert read_moment(moment(at), NOON, virtual=True) == at
     assert read_moment("00:04", NOON, virtual=True) == 240_000_000
+    assert read_moment("0:04", NOON, virtual=True) == 240_000_000
 
 
-@pytest.mark.parametrize("text", ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:00"])
+@pytest.mark.parametrize(
+    "text", ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:0", "100:00"]
+)
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
         read_moment(text, NOON, virtual=False)

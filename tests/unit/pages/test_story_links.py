@@ -111,3 +111,19 @@ def test_a_page_gives_only_the_command_of_its_next_step(path: str) -> None:
     assert page.text.partition("</main>")[0].count(PLANTED) == (2 if is_pod else 1)
     copied = re.findall('data-copy="([^"]*--why-not[^"]*)"', page.text)
     assert copied == ["eventsched explain prod/b --why-not n0"]
+
+
+@pytest.mark.parametrize("results", ["aaa", "aab", "ab"])
+def test_two_attempts_are_compared_by_one_link(results: str) -> None:
+    """If all attempts ended alike, what changed among them is what changed from first to last."""
+    attempts: list[dict[str, Any]] = [
+        {"attempt": number, "seq": number, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
+         "outcome": "unschedulable", "node": None, "message": message, "refusals": [],
+         "feasible": 0, "evaluated": 3}
+        for number, message in enumerate(results, start=1)
+    ]  # fmt: skip
+    api = GivenApi(timeline=TIMELINE, explain={"older": [], "attempts": attempts})
+    text = client(api).get("/pods/prod/a?stream=live").text
+    compared = re.findall(r"diff=(\d+\.\.\d+)", text.partition("</main>")[0])
+    assert compared.count(f"1..{len(results)}") == 1
+    assert len(compared) == len(set(compared))
