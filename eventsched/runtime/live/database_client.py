@@ -67,18 +67,18 @@ class DatabaseClient:
         stream: str,
         holder: str,
         catch_up: Callable[[Head], Awaitable[float]],
-        suits: Callable[[str], bool],
+        allows: Callable[[str], bool],
         checkpointer: Checkpointer | None = None,
     ) -> None:
-        """``catch_up`` applies the log up to a head and returns the time it took (s). ``suits``
-        says whether the term may begin on a schema of a revision."""
+        """``catch_up`` applies the log up to a head and returns the time it took (s). ``allows``
+        says whether a schema of a revision allows the behaviours of the term."""
         self.health = DatabaseHealth()
         self.history_lost = False
         self.size: int | None = None
         """Bytes of the whole database when they were last measured; None until then."""
         self._session, self._worker, self._observer = session, worker, observer
         self._stream, self._holder, self._catch_up = stream, holder, catch_up
-        self._suits = suits
+        self._allows = allows
         self._checkpointer = checkpointer
         self._first_sent: tuple[bytes, float] = (b"", 0.0)
 
@@ -134,7 +134,7 @@ class DatabaseClient:
         if the schema no longer allows what the replica does, because a failover lost an upgrade:
         replicas of an older version could not read what it would write."""
         acquired = await self._ask(self._session.acquire, self._stream, self._holder)
-        if not self._suits(acquired.schema):
+        if not self._allows(acquired.schema):
             return Deposed(f"the schema has become {acquired.schema}")
         self._observer.log_applied(await self._catch_up(acquired.head))
         return Acquired(acquired.term, acquired.head, acquired.head, (), acquired.database_identity)

@@ -271,7 +271,7 @@ class Replica:
             stream=self.plan.stream,
             holder=self.plan.holder,
             catch_up=follower.catch_up,
-            suits=self._allows,
+            allows=self._allows,
             checkpointer=self.plan.checkpointer,
         )
         driver = self.driver = Driver(
