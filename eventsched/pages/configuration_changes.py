@@ -4,12 +4,13 @@ nodes that are added or left out.
 Comments of the text are lost when it is changed. Whether the result is sound is not checked here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import yaml
 
 from eventsched.cluster.sources import manifests
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 
 PLAIN = """\
@@ -20,6 +21,13 @@ profiles:
 """
 """A configuration that changes nothing of the default."""
 _FIELDS = ("plugin", "weight", "off", "more", "like", "without")
+
+
+def require_known(form: Mapping[str, str], known: Collection[str]) -> None:
+    """Raises InputError if the field ``plugin`` names none of the known plugins."""
+    plugin = form.get("plugin", "").strip()
+    if plugin and plugin not in known:
+        raise InputError("plugin", f"{plugin} is not known", near_names.offer(plugin, known))
 
 
 def changed_form(form: Mapping[str, str], in_force: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from eventsched.domain.errors import InputError
 from eventsched.pages.api_call import ApiAnswer, ask, call_of, segment
 from eventsched.pages.assets import Assets
 from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
@@ -113,7 +115,11 @@ class _Pages:
         """The way to the page with what its form asks, so that a browser can load it again; or
         events with progress and then that page."""
         assert shown.screen.posted is not None
-        form = shown.screen.filled(await form_of(request), shown.answer.document)
+        given = await form_of(request)
+        try:
+            form = shown.screen.filled(given, shown.answer.document)
+        except InputError as error:
+            return self._page(request, shown._replace(form=given, outcome=_refused(error)))
         question = shown.screen.posted(shown.asked, form, shown.answer.document)
 
         def filled(outcome: ApiAnswer) -> _Shown:
@@ -331,6 +337,13 @@ def _wrong_field(problem: Mapping[str, Any] | None) -> str:
     """The field that a problem is about, by the name that the page has for it."""
     where = "" if problem is None else str(problem["where"])
     return "name" if where == "name_contains" else where
+
+
+def _refused(error: InputError) -> ApiAnswer:
+    """What is wrong in a form, as the API says it."""
+    words = {"title": "Bad Request", "detail": error.problem, "where": error.where}
+    document = {**words, "status": int(HTTPStatus.BAD_REQUEST), "remedy": error.remedy}
+    return ApiAnswer(HTTPStatus.BAD_REQUEST, msgspec.json.encode(document))
 
 
 def _in_words(answer: ApiAnswer) -> str:

@@ -28,7 +28,7 @@ _CONFIGURATION = "A KubeSchedulerConfiguration, as YAML without aliases, or JSON
 def _in_force(asked: Asked) -> Any:
     desk = asked.desk
     return configuration_in_force(
-        asked.stream(), asked.sees, answers_what_ifs=desk.what_ifs,
+        asked.stream(), asked.sees, list(desk.plugins), answers_what_ifs=desk.what_ifs,
         stores_results=desk.what_ifs and bool(desk.store_in),
     )  # fmt: skip
 

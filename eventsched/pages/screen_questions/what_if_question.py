@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eventsched.pages.api_call import call_of
-from eventsched.pages.configuration_changes import PLAIN, changed_form
+from eventsched.pages.configuration_changes import PLAIN, changed_form, require_known
 from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
 
 TRY, CHANGE = "try", "change"
@@ -23,8 +23,12 @@ def question(request: PageRequest) -> PageQuestion:
 
 
 def filled(form: Mapping[str, str], answer: Any) -> Mapping[str, str]:
-    """The form that the page shows after a form was sent."""
-    return changed_form(form, answer["configuration"]) if form.get("ask") == CHANGE else form
+    """The form that the page shows after a form was sent. Raises InputError for a plugin that the
+    server does not know, which would stay in the configuration."""
+    if form.get("ask") != CHANGE:
+        return form
+    require_known(form, answer["known_plugins"])
+    return changed_form(form, answer["configuration"])
 
 
 def address(request: PageRequest, form: Mapping[str, str]) -> Mapping[str, str]:

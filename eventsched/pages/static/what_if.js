@@ -39,7 +39,9 @@ function profiles(answer) {
 }
 
 async function checkTyped() {
-  const text = place("configuration").value;
+  const { value: text, defaultValue } = place("configuration");
+  const filledWith = place("filled-with");
+  if (filledWith) filledWith.hidden = text !== defaultValue;
   check?.abort();
   const own = (check = new AbortController());
   if (!text.trim()) return showCheck(false);
@@ -119,7 +121,7 @@ function sortBy(head) {
 }
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("button.sorts");
+  const button = event.target.closest("th[data-sorts] button.sorts"); // others are of a form
   if (button) sortBy(button.closest("th"));
 });
 

@@ -24,9 +24,10 @@ MOST_BYTES = 64 * 1024
 
 class ConfigurationInForce(msgspec.Struct, frozen=True, kw_only=True):
     """The ``configuration`` in force at the end of a stream, as text ("" for the default one), and
-    the ``plugins`` that run. What would have been is asked about from position ``begin`` on, by
-    default from ``first`` on. ``answers_what_ifs``: whether this server does; ``stores_results``:
-    whether it keeps their results as streams."""
+    the ``plugins`` that run; another configuration may name the ``known_plugins`` of this server.
+    What would have been is asked about from position ``begin`` on, by default from ``first`` on.
+    ``answers_what_ifs``: whether this server does; ``stores_results``: whether it keeps their
+    results as streams."""
 
     stream: str
     head: int
@@ -34,6 +35,7 @@ class ConfigurationInForce(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     configuration: str
     plugins: list[str]
+    known_plugins: list[str]
     answers_what_ifs: bool
     stores_results: bool
 
@@ -56,7 +58,12 @@ class ConfigurationCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def configuration_in_force(
-    stream: LoggedStream, sees: Visibility, *, answers_what_ifs: bool, stores_results: bool
+    stream: LoggedStream,
+    sees: Visibility,
+    plugins: list[Path],
+    *,
+    answers_what_ifs: bool,
+    stores_results: bool,
 ) -> ConfigurationInForce:
     """What a stream decides by now, and what the server does with another configuration. Raises
     InputError, also NotVisibleError."""
@@ -69,6 +76,7 @@ def configuration_in_force(
     return ConfigurationInForce(
         stream=stream.name, head=head, begin=begin, first=max(begin, head - RANGE),
         configuration=opening.configuration, plugins=sorted(opening.plugins),
+        known_plugins=sorted(registry(plugins)),
         answers_what_ifs=answers_what_ifs, stores_results=stores_results,
     )  # fmt: skip
 

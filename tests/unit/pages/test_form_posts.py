@@ -13,6 +13,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 EVENTS = {**FORM, "Accept": "text/event-stream"}
 CONFIGURATION = {
     "stream": "live", "head": 90, "begin": 0, "first": 70, "configuration": MARKUP, "plugins": [],
+    "known_plugins": ["NodeAffinity", "NodeResourcesFit"],
     "answers_what_ifs": True, "stores_results": False,
 }  # fmt: skip
 SIDE = {
@@ -123,6 +124,57 @@ def test_usual_changes_fill_the_form_and_are_checked() -> None:
     page = _post(_api(check=wrong), ask="change", configuration="", **fields)
     assert "<strong>profiles[0]:</strong> " in page.text
     assert "<script>alert" not in page.text
+
+
+def test_an_unknown_plugin_is_refused_at_its_field() -> None:
+    """It is not written into the configuration, so that the next try is about the right one."""
+    api = _api(check=CHECKED)
+    fields = {"ask": "change", "configuration": "kind: a\n", "weight": "7", "like": "n1"}
+    page = _post(api, plugin="NodeResourceFit", **fields)
+    assert page.status_code == 400
+    assert "/api/v1/configuration/check" not in [path for path, _, _ in api.asked]
+    assert "<strong>plugin:</strong> NodeResourceFit is not known" in page.text
+    assert "did you mean NodeResourcesFit" in page.text
+    [marked] = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
+    assert marked.startswith('input name="plugin" value="NodeResourceFit"')
+    assert "kind: a\n</textarea>" in page.text
+    for typed in ('name="weight" value="7"', 'name="like" value="n1"'):
+        assert typed in page.text
+    page = _post(api, plugin="NodeResourcesFit", **fields)
+    assert b"name: NodeResourcesFit" in api.bodies[-1]
+    assert "The configuration is filled in" in page.text
+
+
+def test_what_the_text_is_filled_with_is_said_until_it_is_another() -> None:
+    assert "Filled with the one in force" in Pages(_api()).get("/what-if").text
+    assert "Filled with" in _post(_api(), ask="what-if", configuration=MARKUP).text
+    assert "Filled with" not in _post(_api(), ask="what-if", configuration="a: 1").text
+
+
+@pytest.mark.parametrize("fields", [{"ask": "what-if", "configuration": ""}, {"ask": "try"}])
+def test_a_result_says_how_long_it_is_kept(fields: dict[str, str]) -> None:
+    words = "has the result only while this server keeps it"
+    assert words in _post(_api(), **fields).text
+    assert words not in Pages(_api()).get("/what-if").text
+
+
+def test_a_part_of_the_pods_that_differ_says_which() -> None:
+    """The titles of its columns ask for the same what-if again, in another order."""
+    fields = {"ask": "what-if", "configuration": f"a: {MARKUP}", "until": "80"}
+    page = _post(_api(**{"what-if": {**RESULT, "differing": 359}}), sort="priority", **fields)
+    assert "1 of 359 are shown, the highest priority first." in page.text
+    assert "<code>--full</code>" in page.text
+    assert "<code>limit=1000</code>" in page.text
+    assert "data-sorts" not in page.text
+    assert 'class="number" aria-sort="descending"><button class="sorts" name="sort"' in page.text
+    for sort in ("name", "priority", "node"):
+        assert f'name="sort" value="{sort}" form="again"' in page.text
+    again = page.text.partition('id="again"')[2].partition("</form>")[0]
+    assert 'name="until" value="80"' in again
+    assert 'name="configuration" value="a: &lt;/script&gt;' in again
+    whole = _post(_api(**{"what-if": {**RESULT, "differing": 1}}), **fields).text
+    assert "are shown" not in whole
+    assert whole.count("data-sorts") == 5
 
 
 def test_the_order_of_the_pods_that_differ() -> None:

@@ -1,5 +1,7 @@
 """Why an attempt came out otherwise than in history: the plugin whose verdict or score decided."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from eventsched.domain.records import PodDecided
@@ -22,8 +24,10 @@ _LONGEST = 200
 def reason_of(
     judgement: Judgement, choice: Choice, decided: PodDecided, position: int
 ) -> Reason | None:
-    """Why the choice (row -1: none) is not the one that ``decided`` records; None if it is."""
-    assert judgement.dry_run is not None
+    """Why the choice (row -1: none) is not the one that ``decided`` records; None if it is. Raises
+    ValueError for a judgement without a dry run, whose table names the nodes."""
+    if judgement.dry_run is None:
+        raise ValueError(f"the judgement of {judgement.pod.full_name} has no dry run")
     table = judgement.dry_run.table
     node = table.names[choice.row] if choice.row >= 0 else ""
     if node == decided.node:
@@ -34,13 +38,12 @@ def reason_of(
     row = table.rows.get(decided.node)
     if row is None:
         return Reason("", f"{decided.node} is not there", position)
-    return _against(judgement, choice, row)._replace(position=position)
+    return _against(judgement, choice, row, table.names)._replace(position=position)
 
 
-def _against(judgement: Judgement, choice: Choice, row: int) -> Reason:
-    """Why the node of a row was not chosen."""
-    assert judgement.dry_run is not None
-    name = judgement.dry_run.table.names[row]
+def _against(judgement: Judgement, choice: Choice, row: int, names: Sequence[str]) -> Reason:
+    """Why the node of a row was not chosen; ``names`` are those of the rows."""
+    name = names[row]
     if judgement.refusal is not None:
         plugin, status = judgement.refusal
         return Reason(plugin, f"refuses the pod: {', '.join(status.reasons)}")
@@ -57,14 +60,13 @@ def _against(judgement: Judgement, choice: Choice, row: int) -> Reason:
         return Reason("", "room was made there for it")
     if int(judgement.totals[row]) == choice.score:
         return Reason("", f"drawn from {choice.ties} equally good nodes")
-    return _by_scores(judgement, choice.row, row)
+    return _by_scores(judgement, choice.row, row, names)
 
 
-def _by_scores(judgement: Judgement, chosen: int, row: int) -> Reason:
+def _by_scores(judgement: Judgement, chosen: int, row: int, names: Sequence[str]) -> Reason:
     """The plugin that scores the chosen row most above the other one."""
     rows = np.array([chosen, row])
     parts = [(score.column.plugin, *weighted(score, rows).tolist()) for score in judgement.scores]
     plugin, own, other = max(parts, key=lambda part: part[1] - part[2])
     totals = f"in total {judgement.totals[chosen]} and {judgement.totals[row]}"
-    name = judgement.dry_run.table.names[row] if judgement.dry_run is not None else ""
-    return Reason(plugin, f"scores {own}, {name} {other}; {totals}")
+    return Reason(plugin, f"{names[chosen]} scores {own} here, {names[row]} {other}; {totals}")

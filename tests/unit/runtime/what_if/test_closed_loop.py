@@ -106,7 +106,10 @@ def test_exactly_the_pods_that_must_move(moving: int, tmp_path: Path) -> None:
     ]
     reasons = [fate.reason for fate in done.fates if fate.differs]
     assert [(reason.plugin, reason.text) for reason in reasons if reason] == [
-        ("NodeResourcesFit", f"scores 25, large-{index} 12; in total 325 and 312")
+        (
+            "NodeResourcesFit",
+            f"small-{index} scores 25 here, large-{index} 12; in total 325 and 312",
+        )
         for index in range(moving)
     ]
 
