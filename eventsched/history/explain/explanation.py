@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from eventsched.domain import records
+from eventsched.domain import near_names, records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, MoveCause, PodDecided, PodQueued
 from eventsched.domain.records.verdicts import (
@@ -366,7 +366,7 @@ def _node_answer(
 ) -> NodeAnswer:
     """The attempt's result for a node. Raises InputError if the node was not there."""
     if node not in vectors.present:
-        nearest = get_close_matches(node, vectors.present, _SUGGESTED)
+        nearest = near_names.nearest(node, vectors.present)
         remedy = f"did you mean {' or '.join(nearest)}?"
         if not nearest:
             remedy = "see `eventsched sql` on verdicts()"

@@ -1,12 +1,14 @@
 """The pod that a word of the command line means, among those of a state."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.state.pod_state import PodState
 
 _SUGGESTED = 3
+_LEAST_RATIO = 0.6
+"""The least likeness: names of pods have the namespace in common."""
 
 
 def find_pod_state(pods: Mapping[str, PodState], word: str, option: str = "--pod") -> PodState:
@@ -29,7 +31,8 @@ def find_pod_state(pods: Mapping[str, PodState], word: str, option: str = "--pod
         more = f" and {len(some) - _SUGGESTED} more" if len(some) > _SUGGESTED else ""
         problem = f"is the name of {len(some)} pods"
         raise InputError(where, problem, f"name one: {', '.join(some[:_SUGGESTED])}{more}")
-    names = {pod_state.pod.full_name for pod_state in pods.values()}
-    near = get_close_matches(word if "/" in word else f"default/{word}", names, _SUGGESTED)
+    names = dict.fromkeys(pod_state.pod.full_name for pod_state in pods.values())
+    full_name = word if "/" in word else f"default/{word}"
+    near = near_names.nearest(full_name, names, _LEAST_RATIO)
     remedy = f"did you mean {' or '.join(near)}?" if near else "name it as namespace/name"
     raise InputError(where, "was not there at that position", remedy)

@@ -1,0 +1,67 @@
+"""Names that are offered instead of one that does not exist."""
+
+from difflib import SequenceMatcher, get_close_matches
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eventsched.domain import near_names
+
+_names = st.text("ab-1", max_size=8) | st.text(max_size=8)
+_NODES = [f"node-{number:05d}" for number in range(20_000)]
+_ADDRESSES = [
+    f"ip-10-{number % 7}-{number // 100 % 200}-{number % 100}.compute.internal"
+    for number in range(20_000)
+]
+
+
+@given(name=_names, known=st.lists(_names, max_size=60), ratio=st.sampled_from([0.3, 0.5, 0.6]))
+def test_the_names_are_those_that_difflib_finds(name: str, known: list[str], ratio: float) -> None:
+    expected = [near for near in get_close_matches(name, known, 3, ratio) if near]
+    assert near_names.nearest(name, known, ratio) == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "name"),
+    [
+        (_NODES, "node-1234x"),
+        (_NODES, "nod-12345"),
+        (_NODES, "node-123456"),
+        (_ADDRESSES, "ip-10-1-2-33.compute.internal"),
+        (_ADDRESSES, "ip-10-3-15-99-compute.internal"),
+    ],
+)
+def test_a_slip_in_a_large_cluster_is_offered_as_in_a_small_one(
+    known: list[str], name: str
+) -> None:
+    def ratios(found: list[str]) -> list[float]:
+        return [SequenceMatcher(None, near, name).ratio() for near in found]
+
+    found = near_names.nearest(name, known)
+    assert ratios(found) == ratios(get_close_matches(name, known, 3, 0.5))
+
+
+@pytest.mark.parametrize("name", ["node-1234x", "node-", "edon", "x" * 10_000])
+def test_few_names_of_a_large_cluster_are_compared_as_a_whole(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+
+    class Counting(SequenceMatcher[str]):
+        def ratio(self) -> float:
+            ratio = super().ratio()
+            compared.append(ratio)
+            return ratio
+
+    monkeypatch.setattr(near_names, "SequenceMatcher", Counting)
+    near_names.nearest(name, _NODES)
+    assert len(compared) <= 500
+
+
+def test_without_a_near_name_some_that_exist_are_offered() -> None:
+    assert near_names.offer("web", ["node-2", "node-1", "a", "x"]) == (
+        "there are, among others: a, node-1, node-2"
+    )
+    assert near_names.offer("web", []) == ""
+    assert near_names.offer("nod-1", ["node-1", "other"]) == "did you mean node-1?"
