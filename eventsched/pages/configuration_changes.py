@@ -30,6 +30,28 @@ def require_known(form: Mapping[str, str], known: Collection[str]) -> None:
         raise InputError("plugin", f"{plugin} is not known", near_names.offer(plugin, known))
 
 
+def weights(profiles: Mapping[str, Mapping[str, list[str]]]) -> dict[str, str]:
+    """The weight of each plugin that runs, as the page shows it: "2", "does not score", or the
+    weight by profile if it is not the same in all. ``profiles`` as in the answer of
+    ``/configuration``."""
+    by_plugin: dict[str, dict[str, str]] = {}
+    for profile, points in profiles.items():
+        for name in (name for names in points.values() for name in names):
+            plugin, _, weight = name.partition("=")
+            of_profile = by_plugin.setdefault(plugin, {})
+            of_profile[profile] = weight or of_profile.get(profile, "")
+    said = {}
+    for plugin, of_profile in by_plugin.items():
+        scores = {profile: weight for profile, weight in of_profile.items() if weight}
+        values = set(scores.values())
+        if len(values) == 1 and len(scores) == len(profiles):
+            said[plugin] = values.pop()
+        else:
+            each = (f"{weight} in {profile}" for profile, weight in scores.items())
+            said[plugin] = ", ".join(each) or "does not score"
+    return said
+
+
 def changed_form(form: Mapping[str, str], in_force: str) -> dict[str, str]:
     """The form with the changes that its fields ask for in ``configuration`` and ``nodes``, and
     these fields empty. ``in_force`` is the configuration that an empty one stands for. A text that

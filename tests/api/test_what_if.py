@@ -112,6 +112,9 @@ def test_a_configuration_is_checked(client: Client) -> None:
     there = client.get(f"/configuration?stream={TIGHT}")
     assert (there["begin"], there["first"], there["configuration"]) == (0, 0, "")
     assert "NodeResourcesFit" in there["plugins"]
+    default = there["profiles"]["default-scheduler"]
+    assert "NodeAffinity=2" in default["score"]
+    assert "NodeUnschedulable" in default["filter"]
     assert {*there["plugins"], "Coscheduling"} <= set(there["known_plugins"])
     assert (there["answers_what_ifs"], there["stores_results"]) == (True, False)
 

@@ -78,7 +78,12 @@ def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
     with watched.page(script=has_script) as page:
         page.goto(f"{url}{PATH}")
         page.get_by_text("Usual changes").click()
+        expect(page.locator(".weights")).to_contain_text("ImageLocality × 1")
         page.get_by_label("Plugin", exact=True).fill("ImageLocality")
+        if has_script:
+            expect(page.get_by_label("Its weight")).to_have_accessible_name(
+                "Its weight (in force: 1)"
+            )
         page.get_by_label("Off", exact=True).check()
         page.get_by_label("Without nodes").fill("node-00000")
         page.get_by_role("button", name="Put into the configuration").click()

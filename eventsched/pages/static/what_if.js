@@ -65,6 +65,19 @@ document.addEventListener("input", (event) => {
   }, PAUSE);
 });
 
+// The weight in force of the plugin whose weight is to change.
+function showWeight() {
+  const plugin = document.querySelector('input[name="plugin"]');
+  if (!plugin) return;
+  const known = [...plugin.list.options].find((option) => option.value === plugin.value.trim());
+  const weight = known?.getAttribute("label");
+  place("weight-in-force").textContent = weight ? ` (in force: ${weight})` : "";
+}
+
+document.addEventListener("input", (event) => {
+  if (event.target.name === "plugin") showWeight();
+});
+
 // --- what is typed, for Back and a reload -----------------------------------------------------
 
 const FIELDS = 'form[data-ask] :is(input:not([type="hidden"]), select, textarea)';
@@ -91,6 +104,7 @@ onAnswer(() => {
   makeSortable();
   if (!history.state?.typed) return;
   fillIn(history.state.typed);
+  showWeight();
   if (place("configuration")) checkTyped();
 });
 addEventListener("beforeunload", keepTyped); // at pagehide it would be too late
@@ -142,6 +156,7 @@ function adoptChanges(form, page) {
       form.elements[fresh.name][fresh.type === "checkbox" ? "checked" : "value"] = valueOf(fresh);
     }
   }
+  showWeight();
   checkTyped();
 }
 

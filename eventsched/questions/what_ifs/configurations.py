@@ -1,7 +1,9 @@
 """The configuration in force in a log, and one that a client has typed, checked as ``config check``
 does."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,18 +15,24 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.questions.what_ifs.what_if_answer import RANGE, range_begin
 from eventsched.runtime.assembly import registry
-from eventsched.runtime.queries.state_at import opening_at
+from eventsched.runtime.queries.state_at import Opening, opening_at
 from eventsched.scheduling.config.checking import Checked
+from eventsched.scheduling.config.configuration import default, load
+from eventsched.scheduling.config.resolution import resolve_all
 
 BODY = "configuration"
 """What messages call the configuration of a request."""
 MOST_BYTES = 64 * 1024
 """Bytes of a configuration at most: YAML of that size takes a second to read."""
+Profiles = dict[str, dict[str, list[str]]]
+"""The names of plugins by profile and extension point."""
 
 
 class ConfigurationInForce(msgspec.Struct, frozen=True, kw_only=True):
     """The ``configuration`` in force at the end of a stream, as text ("" for the default one), and
-    the ``plugins`` that run; another configuration may name the ``known_plugins`` of this server.
+    the ``plugins`` that run; ``profiles`` has them by profile and extension point, those that score
+    as ``Name=weight`` ({} if one of them is not known to this server). Another configuration may
+    name the ``known_plugins`` of this server.
     What would have been is asked about from position ``begin`` on, by default from ``first`` on.
     ``answers_what_ifs``: whether this server does; ``stores_results``: whether it keeps their
     results as streams."""
@@ -35,6 +43,7 @@ class ConfigurationInForce(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     configuration: str
     plugins: list[str]
+    profiles: Profiles
     known_plugins: list[str]
     answers_what_ifs: bool
     stores_results: bool
@@ -54,7 +63,7 @@ class ConfigurationCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     problems: list[ConfigurationProblem]
     warnings: list[str]
-    profiles: dict[str, dict[str, list[str]]]
+    profiles: Profiles
 
 
 def configuration_in_force(
@@ -73,12 +82,24 @@ def configuration_in_force(
         raise InputError(f"stream {stream.name}", "holds no record yet", "run a scheduler on it")
     begin = range_begin(stream.log)
     opening = opening_at(stream.log, head)
+    known = registry(plugins)
     return ConfigurationInForce(
         stream=stream.name, head=head, begin=begin, first=max(begin, head - RANGE),
         configuration=opening.configuration, plugins=sorted(opening.plugins),
-        known_plugins=sorted(registry(plugins)),
+        profiles=_running(opening, known), known_plugins=sorted(known),
         answers_what_ifs=answers_what_ifs, stores_results=stores_results,
     )  # fmt: skip
+
+
+def _running(opening: Opening, known: Mapping[str, type[Any]]) -> Profiles:
+    """The plugins that a log runs. Defaults of a later version than the log's are left out."""
+    try:
+        loaded = load(opening.configuration, BODY) if opening.configuration else default()
+        installed = {name: plugin for name, plugin in known.items() if name in opening.plugins}
+        profiles = resolve_all(loaded, installed, BODY)
+    except InputError:  # a plugin is not installed here
+        return {}
+    return {profile.name: running_points(profile) for profile in profiles}
 
 
 def configuration_check(body: bytes, plugins: list[Path]) -> ConfigurationCheck:

@@ -13,6 +13,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 EVENTS = {**FORM, "Accept": "text/event-stream"}
 CONFIGURATION = {
     "stream": "live", "head": 90, "begin": 0, "first": 70, "configuration": MARKUP, "plugins": [],
+    "profiles": {MARKUP: {"filter": ["NodeAffinity"], "score": ["NodeAffinity=2", f"{MARKUP}=1"]}},
     "known_plugins": ["NodeAffinity", "NodeResourcesFit"],
     "answers_what_ifs": True, "stores_results": False,
 }  # fmt: skip
@@ -143,6 +144,18 @@ def test_an_unknown_plugin_is_refused_at_its_field() -> None:
     page = _post(api, plugin="NodeResourcesFit", **fields)
     assert b"name: NodeResourcesFit" in api.bodies[-1]
     assert "The configuration is filled in" in page.text
+
+
+def test_the_weights_in_force_are_there_without_knowing_them() -> None:
+    page = Pages(_api()).get("/what-if").text
+    assert "<li>Node<wbr>Affinity <strong>×&nbsp;2</strong></li>" in page
+    assert "1 plugins filter nodes: NodeAffinity." in page
+    assert '<option value="NodeAffinity" label="2">' in page
+    assert '<option value="NodeResourcesFit" label="does not run">' in page
+    assert "<script>alert" not in page
+    unknown = Pages(_api(configuration={**CONFIGURATION, "profiles": {}})).get("/what-if").text
+    assert "in force</summary>" not in unknown
+    assert '<option value="NodeAffinity"></option>' in unknown
 
 
 def test_what_the_text_is_filled_with_is_said_until_it_is_another() -> None:
