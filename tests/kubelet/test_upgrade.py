@@ -86,19 +86,30 @@ def test_an_upgrade_from_0_1_under_load(
 
 
 def _refuses_the_way_back(installed: Installation) -> None:
-    """A replica of 0.1 does not start on the new schema; the replicas of this version go on."""
-    plane = installed.cluster.plane
-    command = ("set", "image", "--namespace=eventsched", "deployment/eventsched")
-    plane.kubectl(*command, "eventsched=eventsched:released", "migration=eventsched:released")
+    """kubectl's way back is 0.1 as it was installed. It does not start on the new schema, and the
+    replicas of this version go on. In the manifests of this version 0.1 would not get as far: it
+    does not know the arguments of their init container."""
+    undo = ("rollout", "undo", "--namespace=eventsched", "deployment/eventsched")
+    installed.cluster.plane.kubectl(*undo)
+
+    def logs() -> list[str]:
+        pods = [pod for pod in installed.pods() if images.RELEASED.endswith(_image(pod))]
+        return [installed.logs(pod["metadata"]["name"], container="migration") for pod in pods]
 
     def refused() -> bool:
-        return any(REFUSAL in installed.logs(pod, container="migration") for pod in names())
+        return any(REFUSAL in log for log in logs())
 
-    def names() -> list[str]:
-        return [str(pod["metadata"]["name"]) for pod in installed.pods()]
+    try:
+        wait_for(refused, "0.1 refuses the schema", REFUSED, 1.0)
+    except TimeoutError as late:
+        raise AssertionError(f"replicas of 0.1 have not refused the schema: {logs()}") from late
+    installed.cluster.plane.kubectl(*undo)
 
-    wait_for(refused, "0.1 refuses the schema", REFUSED, 1.0)
-    plane.kubectl("rollout", "undo", "--namespace=eventsched", "deployment/eventsched")
+
+def _image(pod: Object) -> str:
+    """That of its container ``migration``."""
+    (container,) = pod["spec"]["initContainers"]
+    return str(container["image"])
 
 
 class Pages:
