@@ -26,13 +26,8 @@ from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
 from eventsched.history.explain.workloads.stored_workload import stored_workload
-from eventsched.history.explain.workloads.workload import (
-    POD,
-    POD_GROUP,
-    ExplainTarget,
-    parse_target,
-    with_step,
-)
+from eventsched.history.explain.workloads.workload import ExplainTarget, parse_target, with_step
+from eventsched.history.explain.workloads.workload_kinds import POD, POD_GROUP
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.nodes_at import nodes_at
 from eventsched.runtime.queries.state_at import FoldedState, state_at
@@ -52,7 +47,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "pod",
-        metavar="POD",
+        metavar="POD|WORKLOAD",
         help="namespace/name, a name that is unique, or a uid; or a workload or pod group: "
         "deploy/NAME, group/NAME, namespace/deploy/NAME",
     )

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from eventsched import __version__
+from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.cluster.kube.http.access import connect, known_contexts, namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, ApiClient, path
 from eventsched.kubectl_plugin.scheduler_access import SchedulerOptions, scheduler_access
@@ -17,6 +18,15 @@ from eventsched.kubectl_plugin.service_proxy import LABEL
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = "1000"
 _SECONDS = 2.0
+_RESOURCES = {
+    "Pod": ("api", "v1", "pods"),
+    "Job": ("apis", "batch", "v1", "jobs"),
+    "Deployment": ("apis", "apps", "v1", "deployments"),
+    "ReplicaSet": ("apis", "apps", "v1", "replicasets"),
+    "StatefulSet": ("apis", "apps", "v1", "statefulsets"),
+    "DaemonSet": ("apis", "apps", "v1", "daemonsets"),
+}
+"""The collections of pods and workloads."""
 
 
 class CompletionOptions(SchedulerOptions):
@@ -85,12 +95,31 @@ async def _listed(
     elif kind == "services":
         async for each in _metadata(api, "/api/v1/services", labelSelector=LABEL):
             yield f"{each.namespace}/{each.name}"
+    elif kind == "targets":
+        async for name in _targets(api, word, given, namespace):
+            yield name
     elif kind in ("pods", "serviceaccounts"):
         within, is_qualified, _ = word.partition("/")
         qualified = bool(is_qualified) and given is None and kind == "pods"
         place = path("api", "v1", "namespaces", within if qualified else namespace, kind)
         async for each in _metadata(api, place):
             yield f"{within}/{each.name}" if qualified else each.name
+
+
+async def _targets(
+    api: ApiClient, word: str, given: str | None, namespace: str
+) -> AsyncIterator[str]:
+    """Pods, and the workloads that a word may become. A kind that is typed leaves the rest out."""
+    workloads = typed_workloads(word)
+    if not any(word.startswith(each.prefix) for each in workloads):
+        async for name in _listed(api, "pods", word, given, namespace):
+            yield name
+    for workload in workloads:
+        if (resource := _RESOURCES.get(workload.kind)) is None:
+            continue
+        within = workload.namespace or namespace
+        async for each in _metadata(api, path(*resource[:-1], "namespaces", within, resource[-1])):
+            yield f"{workload.prefix}{each.name}"
 
 
 async def _metadata(api: ApiClient, place: str, **more: str) -> AsyncIterator[_NamedMetadata]:

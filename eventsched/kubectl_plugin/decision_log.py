@@ -17,7 +17,8 @@ from eventsched.cli.answers.answer_forms import WIDE, document_of_several, is_do
 from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.cluster.kube.http.api import JSON
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.history.explain.workloads.workload import POD, parse_target
+from eventsched.history.explain.workloads.workload import parse_target
+from eventsched.history.explain.workloads.workload_kinds import POD
 
 MOST_LINES = 1_000
 """Decisions at most before those that are followed."""

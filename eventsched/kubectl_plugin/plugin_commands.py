@@ -27,7 +27,8 @@ from eventsched.cluster.files import read_text
 from eventsched.cluster.kube.http.access import namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, path
 from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.history.explain.workloads.workload import POD, parse_target
+from eventsched.history.explain.workloads.workload import parse_target
+from eventsched.history.explain.workloads.workload_kinds import POD
 from eventsched.kubectl_plugin.decision_log import add_log_options, print_log
 from eventsched.kubectl_plugin.scheduler_access import scheduler_access
 from eventsched.kubectl_plugin.service_proxy import SERVICE_VARIABLE
@@ -57,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--version", action="version", version=f"eventsched {__version__}")
     commands = made.add_subparsers(title="commands", dest="command", required=True)
     explain = _command(commands, "explain", "show why a pod is where it is, or a workload's pods")
-    explain.add_argument("pod", metavar="POD", help="a pod's name, or deploy/NAME, job/NAME, …")
+    explain.add_argument(
+        "pod", metavar="POD|WORKLOAD", help="a pod's name, or deploy/NAME, job/NAME, …"
+    )
     explain.add_argument("--attempt", metavar="N", help="the attempt to explain (default: last)")
     explain.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
     explain.set_defaults(question=_explain)

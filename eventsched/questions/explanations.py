@@ -13,12 +13,8 @@ from eventsched.history.explain.explanation import Explanation, NoPodError, expl
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
 from eventsched.history.explain.workloads.stored_workload import stored_workload
-from eventsched.history.explain.workloads.workload import (
-    POD_GROUP,
-    Workload,
-    parse_target,
-    with_step,
-)
+from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
+from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
 from eventsched.questions.past.evidence_until import evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates

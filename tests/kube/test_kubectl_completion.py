@@ -26,6 +26,9 @@ NAMES = {
     "/api/v1/namespaces": ["other", "shop"],
     "/api/v1/namespaces/shop/serviceaccounts": ["default", "viewer"],
     "/api/v1/services": ["eventsched"],
+    "/apis/apps/v1/namespaces/shop/deployments": ["api", "web"],
+    "/apis/apps/v1/namespaces/other/statefulsets": ["db"],
+    "/apis/batch/v1/namespaces/shop/jobs": ["night", "noon"],
 }
 END = ":4"
 
@@ -131,6 +134,25 @@ def test_names_of_the_cluster(kubeconfig: Path) -> None:
     assert names("queue", "--service", "") == ["kube-system/eventsched"]
     listed = [accept for path, accept in NamesApi.asked if path != "/version"]
     assert all("PartialObjectMetadataList" in accept for accept in listed)
+
+
+def test_workloads_of_the_cluster(kubeconfig: Path) -> None:
+    assert names("explain", "deploy/") == ["deploy/api", "deploy/web"]
+    assert names("explain", "deployments.apps/w") == ["deployments.apps/web"]
+    assert names("explain", "jo") == ["job/night", "job/noon"]
+    assert names("explain", "pod/web") == ["pod/web-1", "pod/web-2"]
+    assert names("explain", "other/sts/") == ["other/sts/db"]
+    assert names("explain", "other/s") == ["other/sts/db"]
+    assert names("explain", "-n", "other", "sts/") == ["sts/db"]
+    assert names("explain", "rs/") == names("explain", "group/") == names("explain", "x/y/z/") == []
+    assert names("why-not", "deploy/") == []  # a question about a pod
+    assert "/api/v1/namespaces/shop/pods" not in _asked_for("deploy/w")
+
+
+def _asked_for(word: str) -> list[str]:
+    NamesApi.asked.clear()
+    names("explain", word)
+    return [path for path, _ in NamesApi.asked]
 
 
 def test_what_may_not_be_listed_or_is_down_offers_nothing(kubeconfig: Path, tmp_path: Path) -> None:

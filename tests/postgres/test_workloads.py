@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.cli.object_names import name_offer
 from eventsched.domain import records
 from eventsched.domain.objects import Owner
 from eventsched.eventlog.port import StoredRecord
@@ -230,3 +231,26 @@ def test_a_log_outside_a_database_answers_the_same(
                 assert (code, out) == stored[:2]
                 assert err == re.sub("; the log last moved [^;]*", "", stored[2])
     assert asked("job/report", "--file", file)[0] == 0
+
+
+def test_a_shell_is_offered_workloads(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def offered(word: str, kind: str = "targets", options: str = "") -> list[str]:
+        capsys.readouterr()
+        line = f"eventsched explain --database '{address}' {options} {word}"
+        assert main([name_offer.COMMAND, kind, line]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    assert offered("deploy/") == ["deploy/web", "deploy/web-bcd"]
+    assert offered("deployments.apps/web-") == ["deployments.apps/web-bcd"]
+    assert offered("default/d") == [
+        *("default/db-0", "default/deploy/web", "default/deploy/web-bcd", "default/ds/agent"),
+    ]
+    assert offered("prod/job/") == ["prod/job/night"]
+    assert offered("job/n") == ["job/night"]
+    assert offered("job/") == ["job/night", "job/report"]  # a job, and a pod of namespace job
+    assert offered("job/", options="-n prod") == ["job/night"]
+    assert offered("st") == ["sts/db"]
+    assert offered("pod/db") == ["pod/db-0"]
+    assert offered("rs/web-5") == ["rs/web-55"]
+    assert offered("deploy/", kind="pods") == offered("cronjob/") == offered("a/b/deploy/") == []
+    assert not any("deploy/" in name for name in offered(""))

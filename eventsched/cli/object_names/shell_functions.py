@@ -8,6 +8,7 @@ from argparse import Action
 
 KIND_BY_PLACEHOLDER = {
     "POD": "pods",
+    "POD|WORKLOAD": "targets",
     "NODE": "nodes",
     "NAMESPACE": "namespaces",
     "POS|TIME": "positions",

@@ -12,8 +12,10 @@ from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 
+from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.eventlog.embedded.embedded_server import DATABASE
 from eventsched.eventlog.embedded.postmaster import Postmaster
+from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN
 
 MOST = 200
 """Names that are offered at most."""
@@ -35,11 +37,32 @@ SELECT name FROM eventsched_log.pod_now WHERE stream = ANY(%(streams)s) AND %(na
 _NAMESPACES: LiteralString = """
 SELECT namespace AS name FROM eventsched_log.pod_now WHERE stream = ANY(%(streams)s)
 """
+_WORKLOADS: LiteralString = """
+SELECT w.prefix || CASE w.kind
+    WHEN 'Pod' THEN n.name
+    WHEN 'Deployment' THEN regexp_replace(n.owner_name, %(hash)s, '')
+    ELSE n.owner_name END AS name
+FROM unnest(%(prefixes)s::text[], %(kinds)s::text[], %(namespaces)s::text[])
+    AS w (prefix, kind, namespace)
+JOIN eventsched_log.pod_now n
+    ON CASE w.kind
+       WHEN 'Pod' THEN true
+       WHEN 'Deployment' THEN n.owner_kind = 'ReplicaSet' AND n.owner_name ~ %(hash)s
+       ELSE n.owner_kind = w.kind END
+   AND w.namespace IN ('', n.namespace)
+WHERE n.stream = ANY(%(streams)s) AND %(namespace)s IN ('', n.namespace)
+"""
+"""What a Deployment's ReplicaSets are called is explained in ``history.explain.workloads``; labels
+are not looked at here."""
 _PRESENT, _FORMER = "eventsched_log.pod_now", "eventsched_log.pod"
 _SELECTS: dict[str, tuple[LiteralString, ...]] = {
     # The first of these that finds one; pods that are gone last, as there may be millions.
     "pods": (
         *(_PODS, _UNQUALIFIED_PODS),
+        *(each.replace(_PRESENT, _FORMER) for each in (_PODS, _UNQUALIFIED_PODS)),
+    ),
+    "targets": (
+        *(f"{each} UNION ALL {_WORKLOADS}" for each in (_PODS, _UNQUALIFIED_PODS)),
         *(each.replace(_PRESENT, _FORMER) for each in (_PODS, _UNQUALIFIED_PODS)),
     ),
     "nodes": ("SELECT name FROM eventsched_log.node WHERE stream = ANY(%(streams)s)",),
@@ -87,7 +110,8 @@ def stored_names(
         psycopg.connect(address, connect_timeout=SECONDS, options=_OPTIONS, autocommit=True)
     ) as connection:
         streams = [number for (number,) in _readable(connection, {"stream": stream})]
-        values = {"streams": streams, "word": word, "namespace": namespace, "most": MOST}
+        values: dict[str, Any] = {"streams": streams, "word": word, "namespace": namespace}
+        values |= {"most": MOST, **_workload_values(word if kind == "targets" else "")}
         if kind == "positions":
             rows = connection.execute(_POSITIONS, values).fetchall() if len(streams) == 1 else []
             return [OfferedName(*row) for row in rows]
@@ -96,6 +120,17 @@ def stored_names(
             if found := connection.execute(query, values).fetchall():
                 return [OfferedName(name) for (name,) in found]
     return []
+
+
+def _workload_values(word: str) -> dict[str, Any]:
+    """What _WORKLOADS asks for."""
+    typed = typed_workloads(word)
+    return {
+        "prefixes": [each.prefix for each in typed],
+        "kinds": [each.kind for each in typed],
+        "namespaces": [each.namespace for each in typed],
+        "hash": f"-{HASH_PATTERN}$",
+    }
 
 
 def _readable(

@@ -19,7 +19,6 @@ from eventsched.history.explain.headline import BOUND, Headline, dominant, take
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.explain.workloads.pod_group import GroupMembers
 from eventsched.history.explain.workloads.workload import (
-    DEPLOYMENT,
     EXAMPLES,
     ExplainTarget,
     OwnerName,
@@ -30,6 +29,7 @@ from eventsched.history.explain.workloads.workload import (
     owner_kind,
     require_one,
 )
+from eventsched.history.explain.workloads.workload_kinds import DEPLOYMENT
 
 _QUEUES = ("active", "backoff", "unschedulable")
 _Reason = tuple[str, bool, str, str, str]

@@ -15,9 +15,7 @@ from eventsched.history.explain.evidence import uid_key
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.pod_group import GroupMembers
 from eventsched.history.explain.workloads.workload import (
-    DEPLOYMENT,
     EXAMPLES,
-    WORKLOADS,
     ExplainTarget,
     OwnerName,
     WaitingGroup,
@@ -27,6 +25,7 @@ from eventsched.history.explain.workloads.workload import (
     owner_kind,
     require_one,
 )
+from eventsched.history.explain.workloads.workload_kinds import DEPLOYMENT, WORKLOADS
 
 _FIND = """
 SELECT namespace, owner_name, min(seq) AS seq FROM eventsched.pods_now

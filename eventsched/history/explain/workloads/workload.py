@@ -16,36 +16,24 @@ from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, suggestion
 from eventsched.history.explain.headline import headline
 from eventsched.history.explain.remedies import remedy
+from eventsched.history.explain.workloads.workload_kinds import (
+    DEPLOYMENT,
+    GROUP,
+    HASH_PATTERN,
+    POD,
+    REPLICA_SET,
+    SHORT_KINDS,
+    is_cron_job,
+    kind_of,
+)
 from eventsched.history.named_refusal import named_refusal
 
-DEPLOYMENT, REPLICA_SET = "Deployment", "ReplicaSet"
-POD, POD_GROUP = "Pod", "PodGroup"
 _HASH_LABEL = "pod-template-hash"
-_HASH = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{1,10}")
-"""The characters of a hash: SafeEncodeString in apimachinery/pkg/util/rand/rand.go."""
-SHORT_KINDS = {
-    DEPLOYMENT: "deploy",
-    "Job": "job",
-    REPLICA_SET: "rs",
-    "StatefulSet": "sts",
-    "DaemonSet": "ds",
-}
-"""The kinds of workloads, with their short names."""
-_OF_GROUPS = ("group", "podgroup", "pg", "gang")
-_NAMES = {
-    **{short: kind for kind, short in SHORT_KINDS.items()},
-    **{kind.lower(): kind for kind in (*SHORT_KINDS, POD)},
-    **{f"{kind.lower()}s": kind for kind in (*SHORT_KINDS, POD)},
-    "po": POD,
-    **dict.fromkeys(_OF_GROUPS, POD_GROUP),
-}
+_HASH = re.compile(HASH_PATTERN)
 OwnerName = tuple[str, str, str]
 """Namespace, kind and name of a controller."""
 EXAMPLES = 3
 """Pods of a group that are named."""
-WORKLOADS = tuple(SHORT_KINDS)
-"""The kinds of workloads."""
-_OF_CRON = ("cj", "cronjob", "cronjobs")
 _PHRASES = {
     "gated": "gated",
     "waiting": "has reserved a node and waits at Permit or PreBind",
@@ -65,7 +53,7 @@ class ExplainTarget(NamedTuple):
     @property
     def full_name(self) -> str:
         """``NAMESPACE/deploy/NAME``; for a pod ``NAMESPACE/NAME``."""
-        short = () if self.kind == POD else (SHORT_KINDS.get(self.kind, _OF_GROUPS[0]),)
+        short = () if self.kind == POD else (SHORT_KINDS.get(self.kind, GROUP),)
         return "/".join((*((self.namespace,) if self.namespace else ()), *short, self.name))
 
 
@@ -173,7 +161,7 @@ def parse_target(word: str, namespace: str | None) -> ExplainTarget:
     """Parses the argument of ``explain``, in kubectl's notation. Raises InputError."""
     *prefix, name = word.split("/")
     kind = POD
-    if prefix and (len(prefix) > 1 or _bare(prefix[-1]) in (*_NAMES, *_OF_CRON)):
+    if prefix and (len(prefix) > 1 or kind_of(prefix[-1]) or is_cron_job(prefix[-1])):
         kind = _kind(word, prefix.pop())
     if len(prefix) > 1:
         raise InputError("POD", f"{word} has too many parts", "write NAMESPACE/deploy/NAME")
@@ -184,21 +172,15 @@ def parse_target(word: str, namespace: str | None) -> ExplainTarget:
     return ExplainTarget(kind, prefix[0] if prefix else namespace, name, word)
 
 
-def _bare(kind: str) -> str:
-    """The kind without the API group that ``kubectl get -o name`` prints (``deployment.apps``)."""
-    bare = kind.lower().removesuffix(".apps").removesuffix(".batch")
-    return bare.removesuffix(".scheduling.x-k8s.io")
-
-
 def _kind(word: str, short: str) -> str:
-    if _bare(short) in _OF_CRON:
+    if is_cron_job(short):
         raise InputError(
             "POD",
             f"{word}: pods belong to the jobs of a cron job",
             "name one of its jobs: job/NAME",
         )
-    if (kind := _NAMES.get(_bare(short))) is None:
-        known = ", ".join((*SHORT_KINDS.values(), _OF_GROUPS[0], "pod"))
+    if (kind := kind_of(short)) is None:
+        known = ", ".join((*SHORT_KINDS.values(), GROUP, "pod"))
         raise InputError("POD", f"{word}: {short} is not a kind of workload", f"there are {known}")
     return kind
 
