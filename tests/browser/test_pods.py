@@ -61,6 +61,12 @@ TOP_ROW = """(place) => {
   return rows.find((row) => row.getBoundingClientRect().bottom > head + 1).cells[0].textContent;
 }"""
 """The name in the first row in sight."""
+LAST_ROW = """(place) => {
+  const end = Math.min(place.getBoundingClientRect().bottom, innerHeight);
+  const rows = [...place.querySelectorAll("tr[aria-rowindex]")];
+  return rows.findLast((row) => row.getBoundingClientRect().bottom <= end).cells[0].textContent;
+}"""
+"""The name in the last row that is in sight."""
 
 
 def _names(page: Page) -> list[str]:
@@ -234,6 +240,54 @@ def test_the_list_is_usable_beside_a_pod(watched: Watched, url: str) -> None:
         page.keyboard.press("Escape")
         expect(heads.filter(visible=True)).to_have_count(8)
         assert place.evaluate(TOP_ROW) == name
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_row_of_the_chosen_pod_stays_in_sight(
+    watched: Watched, url: str, size: tuple[int, int]
+) -> None:
+    """Rows are higher beside a pod, and the list is lower on a telephone; the row of the pod is in
+    sight all the same, also if its page was left by Back, and if the address is opened."""
+    with watched.page(size=size) as page:
+        page.goto(f"{url}{EVER}")
+        expect(page.locator("#list-state")).to_contain_text("in all")
+        place = page.locator("#window")
+        place.evaluate("(place) => { place.scrollTop = place.scrollHeight / 2; }")
+        place.scroll_into_view_if_needed()
+        name = place.evaluate(LAST_ROW)
+        row = page.locator(ROWS).filter(has=page.get_by_role("rowheader", name=name, exact=True))
+        row.get_by_role("link").click()
+        expect(page.locator("#panel h1")).to_have_text(name)
+        expect(row).to_be_in_viewport(ratio=0.9)
+        expect(page.locator("#panel h1")).to_be_in_viewport()
+        page.get_by_role("link", name="Timeline and story").click()
+        expect(page.locator(".timeline")).to_be_visible()
+        page.go_back()
+        expect(page.locator("#panel h1")).to_have_text(name)
+        expect(row).to_have_attribute("aria-current", "true")
+        if size == NARROW:
+            page.locator("#beside").scroll_into_view_if_needed()
+            place.scroll_into_view_if_needed()
+        expect(row).to_be_in_viewport(ratio=0.9)
+        page.keyboard.press("Escape")
+        expect(page.locator("#panel")).to_be_hidden()
+        expect(row.get_by_role("link")).to_be_focused()
+        expect(row).to_be_in_viewport(ratio=0.9)
+
+
+def test_back_leads_to_the_same_row_without_javascript(watched: Watched, url: str) -> None:
+    with watched.page(script=False) as page:
+        page.goto(f"{url}{EVER}")
+        name = _last_name(page)
+        link = page.get_by_role("link", name=name, exact=True)
+        link.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        page.go_back()
+        expect(link).to_be_in_viewport()
+
+
+def _last_name(page: Page) -> str:
+    return page.locator("#pods tbody th").all_inner_texts()[-1]
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])

@@ -9,10 +9,13 @@ const COLUMNS = 6; // of a narrow list: a cell over more of them would add colum
 const LIMIT = 200; // rows of a page
 const KEPT = 20; // pages in memory
 const AHEAD = 40; // rows beyond those in sight
+const NARROW = "(max-width: 900px)"; // the chosen pod is below the list, as in pages.css
+const SOUGHT = 10; // pages in which the pod of the address is looked for
 
 let list = null;
 let shown = "";
 let rowHeight = 1; // px, as pages.css has it for the width of the list
+let room = 0; // px of the window in which rows are in sight
 let stretch = 1; // px of all rows that one px of the window stands for: more if there are very many
 
 /** The rows of a question, page by page: where each page begins is kept, its rows only of some. */
@@ -48,6 +51,15 @@ class Rows {
     this.pages.delete(page);
     this.pages.set(page, rows);
     return rows[number - this.starts[page]] ?? null;
+  }
+
+  /** The number of the row of a pod, of those in memory; -1 if it is not there. */
+  find(name) {
+    for (const [page, pods] of this.pages) {
+      const index = pods.findIndex((pod) => `${pod.namespace}/${pod.name}` === name);
+      if (index >= 0) return this.starts[page] + index;
+    }
+    return -1;
   }
 
   load(page) {
@@ -133,14 +145,29 @@ function measure(place) {
   stretch = tall > TALLEST ? (tall - room) / (TALLEST - room) : 1;
 }
 
-function draw() {
+// Where the list begins, in px of all rows, for the height that rows have now: the same row is at the top
+// as before, or `kept`, if it was in sight, stays where it was as far as it then is in sight.
+function begin(place, kept) {
+  const before = place.scrollTop * stretch;
+  const number = kept ? list.find(kept) : -1;
+  const offset = number * rowHeight - before;
+  const wasInSight = number >= 0 && offset > -rowHeight && offset < room;
+  const top = before / rowHeight; // the row at the top
+  measure(place);
+  if (!wasInSight) return top * rowHeight;
+  return Math.max(0, number * rowHeight - Math.max(0, Math.min(offset, roomOf(place) - rowHeight)));
+}
+
+function roomOf(place) {
+  return place.clientHeight - place.querySelector("thead").offsetHeight;
+}
+
+function draw(kept = "") {
   const place = document.getElementById("window");
   if (!place || !list) return;
   const body = document.querySelector("#pods tbody");
   const focused = body.contains(document.activeElement) ? document.activeElement.dataset.show : undefined;
-  const top = (place.scrollTop * stretch) / rowHeight; // the row at the top
-  measure(place);
-  const at = top * rowHeight;
+  const at = begin(place, kept);
   const first = Math.max(0, Math.floor(at / rowHeight) - AHEAD);
   const last = Math.min(list.count, Math.ceil((at + place.clientHeight) / rowHeight) + AHEAD);
   const rows = [];
@@ -157,6 +184,7 @@ function draw() {
     const after = Math.max(0, tall - before - rows.length * rowHeight);
     body.replaceChildren(spacer(before), ...rows, spacer(after));
   } else body.replaceChildren(emptyRow());
+  room = roomOf(place);
   if (Math.abs(place.scrollTop - at / stretch) > 1) place.scrollTop = at / stretch; // the same row as before
   if (focused !== undefined) {
     [...body.querySelectorAll("a")].find((each) => each.dataset.show === focused)?.focus({ preventScroll: true });
@@ -189,11 +217,12 @@ function callOfUrl() {
 // --- one pod beside the list --------------------------------------------------------------------
 
 async function showPod(name) {
+  const stays = name || shown; // its row stays in sight: rows are higher in a narrow list
   shown = name;
   const panel = document.getElementById("panel");
   document.getElementById("beside").classList.toggle("open", Boolean(name));
   panel.hidden = !name;
-  draw();
+  draw(stays);
   if (!name) return;
   const cut = name.indexOf("/");
   const path = [name.slice(0, cut), name.slice(cut + 1)].map(encodeURIComponent).join("/");
@@ -217,15 +246,17 @@ async function showPod(name) {
   }
 }
 
-function choose(name) {
+async function choose(name) {
   const before = shown;
   const url = new URL(location.href);
   if (name) url.searchParams.set("show", name);
   else url.searchParams.delete("show");
   history.replaceState(null, "", url);
-  showPod(name);
+  const isShown = showPod(name);
   if (name) document.getElementById("panel").focus({ preventScroll: true });
   else [...document.querySelectorAll("#pods a")].find((each) => each.dataset.show === before)?.focus();
+  await isShown;
+  if (name && name === shown && matchMedia(NARROW).matches) document.getElementById("beside").scrollIntoView();
 }
 
 function prepare() {
@@ -254,10 +285,22 @@ function reload() {
   document.getElementById("newer").hidden = true;
   document.getElementById("window").scrollTop = 0;
   const own = list;
-  own.load(0).then(
-    () => own === list && draw(),
-    (error) => notice(`The pods could not be loaded: ${error.message}`),
-  );
+  own.load(0).then(() => own === list && reveal(own)).catch((error) => {
+    notice(`The pods could not be loaded: ${error.message}`);
+  });
+}
+
+// The pod of the address is in the middle of the list, if it is among the first rows.
+async function reveal(own) {
+  const name = shown;
+  for (let page = 1; name && own.find(name) < 0 && !own.isComplete && page < SOUGHT; page += 1) await own.load(page);
+  if (own !== list) return;
+  draw();
+  const number = name === shown ? own.find(name) : -1;
+  if (number < 0) return;
+  const place = document.getElementById("window");
+  place.scrollTop = Math.max(0, number * rowHeight - (room - rowHeight) / 2) / stretch;
+  draw();
 }
 
 onAnswer((answer) => {
@@ -308,7 +351,7 @@ document.addEventListener("click", async (event) => {
   await go({ open: link.getAttribute("aria-expanded") === "true" ? null : key }, { replace: true });
   [...document.querySelectorAll("a[data-open]")].find((each) => each.dataset.open === key)?.focus();
 });
-addEventListener("resize", draw);
+addEventListener("resize", () => draw(shown));
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && shown && document.getElementById("panel")) choose("");
 });
