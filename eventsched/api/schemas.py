@@ -58,13 +58,27 @@ SCHEMAS: dict[str, Any] = {
     "Remedies": _object(
         {
             "stream": _TEXT, "pod": _TEXT, "attempt": _NUMBER, "seq": _NUMBER, "node": _TEXT,
-            "landing": {"$ref": "#/components/schemas/Landing"}, "givenUp": _or_null(_TEXT),
+            "landing": {"$ref": "#/components/schemas/Landing"},
+            "shortfall": _or_null(
+                _object({
+                    "points": _NUMBER, "best": _TEXT,
+                    "scores": {
+                        "type": "array",
+                        "items": _object({
+                            "plugin": _TEXT, "score": _NUMBER, "best": _NUMBER,
+                            "difference": _NUMBER,
+                        }),
+                    },
+                })
+            ),
+            "givenUp": _or_null(_TEXT),
             "remedies": {"type": "array", "items": _list("Change")},
             "stuck": _or_null({"$ref": "#/components/schemas/Landing"}),
             "decisions": _NUMBER, "extendersAsked": _FLAG,
         },
         text="The smallest changes with which the attempt at position seq lands on the node; "
-        "stuck: the refusal that no known change ends",
+        "shortfall: how many points a feasible node is short of the best one, by plugin (scores "
+        "times weights); stuck: the refusal that no known change ends",
     ),
     "WorkloadGroup": _object(
         {

@@ -16,6 +16,7 @@ from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
 from eventsched.history.undecided_pods import undecided_error
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
+from eventsched.history.why_not.shortfall import Shortfall, shortfall
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState
@@ -28,7 +29,8 @@ class WhyNot:
     """The remedies for one attempt and one node. ``decisions`` is how often the pod was decided
     again, which took ``seconds``. ``unasked`` says that there are extenders, which were not asked.
     ``given_up`` is how a plugin ended the reservation of the node, if the attempt had chosen it;
-    ``group`` names the pod's group, "" for none."""
+    ``group`` names the pod's group, "" for none. ``shortfall`` is of a feasible node that another
+    one was chosen before."""
 
     pod: str
     attempt: int
@@ -40,6 +42,7 @@ class WhyNot:
     unasked: bool
     given_up: PodUnreserved | None = None
     group: str = ""
+    shortfall: Shortfall | None = None
 
 
 def why_not(
@@ -79,12 +82,14 @@ def why_not(
         return engine
 
     hypothesis = Hypothesis(make_engine, pod, node)
+    short = shortfall(hypothesis, attempt.decided.node)
     found = tuple(remedies(hypothesis))
     return WhyNot(
         full_name, attempt.decided.attempt, attempt.position, node, found, hypothesis.decisions,
         time.perf_counter() - began, bool(assembly.configuration.extenders),
         _given_up(explained, attempt, node),
         "" if (own := membership(pod)) is None else own.group.replace("/", "/group/"),
+        short,
     )  # fmt: skip
 
 

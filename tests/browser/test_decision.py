@@ -166,6 +166,25 @@ def test_why_not_gives_the_remedy(watched: Watched, url: str) -> None:
         expect(page.locator(".heat-panel")).to_contain_text("Decided again")
 
 
+def test_why_not_says_how_many_points_a_node_is_short_of(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        path = f"{url}/api/v1/decisions?stream={TIGHT}&outcome=scheduled&limit=100"
+        decisions = page.request.get(path).json()["decisions"]
+        decision = next(
+            each
+            for each in decisions
+            if each["runner_up"] and each["runner_up_score"] < each["score"]
+        )
+        node, best = decision["runner_up"], decision["node"]
+        opened(page, url, decision["position"], TIGHT, f"&node={node}")
+        page.get_by_role("button", name=f"Why not {node}?").click()
+        points = decision["score"] - decision["runner_up_score"]
+        plural = "" if points == 1 else "s"
+        expect(page.locator(".heat-panel .lead")).to_contain_text(
+            f"{node} is {points} point{plural} short of {best}: "
+        )
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])
 def test_why_not_a_node_by_its_name(watched: Watched, url: str, *, script: bool) -> None:
     """With a script on the page of the decision, which offers its nodes; else on the pod's page."""

@@ -9,6 +9,7 @@ from eventsched.cli.why_not import WhyNot
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.history.why_not.hypothesis import Landing
 from eventsched.history.why_not.search import Remedy
+from eventsched.history.why_not.shortfall import Shortfall
 
 
 def why_not_text(found: WhyNot, width: int) -> str:
@@ -32,11 +33,18 @@ def _landing(found: WhyNot) -> str:
         return given_up
     if landing.lands:
         return "it lands there as it is"
-    if landing.plugins or landing.reasons:
-        return _refusal(landing)
-    if not landing.behind:
-        return "feasible and as good as the best, and the draw decides"
-    return f"feasible, {landing.behind} behind the best node"
+    if found.shortfall is not None:
+        return f"feasible, {_short_of(found.shortfall)}"
+    return _refusal(landing)
+
+
+def _short_of(shortfall: Shortfall) -> str:
+    """The points that a feasible node is short of the best one, and the plugins that took them."""
+    text = f"{counted(shortfall.points, 'point')} short of {shortfall.best}"
+    if not shortfall.points:
+        text = f"as good as {shortfall.best}, and the draw decides"
+    parts = ", ".join(f"{part.plugin} {part.difference:+}" for part in shortfall.scores)
+    return f"{text}: {parts}" if parts else text
 
 
 def _given_up(found: WhyNot) -> str:
@@ -72,6 +80,7 @@ def why_not_json(found: WhyNot, stream: str) -> dict[str, Any]:
         "seq": found.position,
         "node": found.node,
         "landing": _landing_json(first.landing),
+        "shortfall": None if found.shortfall is None else _shortfall_json(found.shortfall),
         "givenUp": _given_up(found) or None,
         "remedies": [_remedy_json(each) for each in found.remedies if each.stuck is None],
         "stuck": None if first.stuck is None else _landing_json(first.stuck),
@@ -96,3 +105,16 @@ def _landing_json(landing: Landing) -> dict[str, Any]:
         "reasons": list(landing.reasons),
         "behind": landing.behind,
     }
+
+
+def _shortfall_json(shortfall: Shortfall) -> dict[str, Any]:
+    scores = [
+        {
+            "plugin": part.plugin,
+            "score": part.score,
+            "best": part.best,
+            "difference": part.difference,
+        }
+        for part in shortfall.scores
+    ]
+    return {"points": shortfall.points, "best": shortfall.best, "scores": scores}

@@ -106,7 +106,7 @@ class NodeRequired(_Value, frozen=True):
 
     @property
     def text(self) -> str:
-        return f"require the node: node affinity, matchFields {NAME_FIELD} In [{self.node}]"
+        return f"pin the pod to it: node affinity, matchFields {NAME_FIELD} In [{self.node}]"
 
     def changed(self, pod: Pod) -> Pod:
         name = Requirement(key=NAME_FIELD, operator="In", values=(self.node,))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from eventsched.history.why_not.changes import (
     AnyChange,
+    NodeRequired,
     RequestLimited,
     SpreadConstraintChanged,
     unit_of,
@@ -36,14 +37,21 @@ class Remedy(NamedTuple):
 
 
 def remedies(hypothesis: Hypothesis) -> list[Remedy]:
-    """The remedies of both sides, the one with fewer changes first: by changes of the pod, and by
-    changes of the cluster if there is a choice. Equal ones are given once. The first one has no
-    changes if the pod lands already, and is ``stuck`` if there is no remedy."""
+    """The remedies of both sides, the more useful one first: one that does not pin the pod to the
+    node, and of these the one with fewer changes. They are by changes of the pod, and by changes of
+    the cluster if there is a choice. Equal ones are given once. The first one has no changes if the
+    pod lands already, and is ``stuck`` if there is no remedy."""
     found = [_remedy(hypothesis, side) for side in Side]
     if found[0].changes == found[1].changes:
         return found[:1]
     helpful = [remedy for remedy in found if remedy.stuck is None]
-    return sorted(helpful, key=lambda remedy: len(remedy.changes)) or found[:1]
+    return sorted(helpful, key=_usefulness) or found[:1]
+
+
+def _usefulness(remedy: Remedy) -> tuple[bool, int]:
+    """A pod that is pinned to a node waits as soon as that node is full, so it comes last."""
+    pins = any(isinstance(change, NodeRequired) for change in remedy.changes)
+    return pins, len(remedy.changes)
 
 
 def _remedy(hypothesis: Hypothesis, side: Side) -> Remedy:

@@ -256,6 +256,14 @@ function amount(resource, value) {
   return `${Number((value / size[0]).toFixed(1))} ${size[1]}`;
 }
 
+// How many points a node is short of the best one, and which plugins took them.
+function shortfall(node, { points, best, scores }) {
+  const short = points ? `${points} ${points === 1 ? "point" : "points"} short of ${best}` : `as good as ${best}, and the draw decides`;
+  const signed = (number) => (number < 0 ? `−${-number}` : `+${number}`);
+  const parts = scores.map((each) => `${each.plugin} ${signed(each.difference)}`).join(", ");
+  return element("p", { class: "lead" }, `${node} is ${short}${parts ? `: ${parts}` : ""}.`);
+}
+
 // What would have to change for a pod to land on a node.
 function remedies(found) {
   const parts = [element("h4", {}, "Why not this node?")];
@@ -266,15 +274,11 @@ function remedies(found) {
   } else if (found.landing.lands) {
     parts.push(element("p", {}, found.givenUp ? `${found.node}: ${found.givenUp}.` : "It lands there as it is."));
   }
+  if (found.shortfall) parts.push(shortfall(found.node, found.shortfall));
   found.remedies.filter((changes) => changes.length > 0).forEach((changes, number) => {
     parts.push(element("p", {}, number ? "Or it lands there if you" : "It lands there if you"),
       element("ul", {}, ...changes.map((change) => element("li", {}, change.text))));
   });
-  if (parts.length === 1) {
-    const { behind } = found.landing;
-    parts.push(element("p", {}, behind ? `It is ${behind} behind the best node.`
-      : "It is as good as the best, and the draw decides."));
-  }
   const times = found.decisions === 1 ? "once" : `${found.decisions} times`;
   const asked = found.extendersAsked ? "" : " Extenders were not asked.";
   parts.push(element("p", { class: "quiet" }, `Decided again ${times} to prove it.${asked}`));

@@ -1,9 +1,11 @@
 """Which change ``explain --why-not`` finds for each refusal."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import (
@@ -14,6 +16,7 @@ from eventsched.domain.objects import (
     NodeSelectorTerm,
     Pod,
     PodSpec,
+    PreferredTerm,
     Requirement,
     SpreadConstraint,
     Taint,
@@ -21,6 +24,7 @@ from eventsched.domain.objects import (
 from eventsched.history.why_not.changes import AnyChange, NodeLabelSet, PodRemoved
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import Remedy, remedies
+from eventsched.history.why_not.shortfall import Shortfall, shortfall
 from eventsched.scheduling.engine import Engine
 from eventsched.testing import added, engine_with, make_node, make_pod, observed
 
@@ -169,16 +173,63 @@ def test_the_smallest_skew_with_which_it_lands() -> None:
     assert _texts(found) == [["raise maxSkew of topology spread constraint 1 (zone) to 4"]]
 
 
-def test_a_node_with_a_lower_total_is_required_or_a_weight_changed() -> None:
-    full, empty = (
-        Node(name=name, allocatable={"cpu": 4000, "memory": 2**33, "pods": 9}, images=())
-        for name in ("full", "empty")
-    )
-    found = _found(_pod(), [full, empty], [_on("full", "a", 2000)])
+def _of_two(first: Pod | None, second: Pod | None, weights: Mapping[str, int]) -> Hypothesis:
+    """A pod and node n1 of three like ones; ``first`` is on n1, ``second`` on n2 and n3."""
+
+    def make_engine(more: Mapping[str, int]) -> Engine:
+        engine = engine_with(weights={**weights, **more})
+        nodes = [make_node(name, cpu=4000) for name in ("n1", "n2", "n3")]
+        observed(engine, *added(*nodes))
+        for node, present in (("n1", first), ("n2", second), ("n3", second)):
+            if present is not None:
+                name = f"{present.name}-{node}"
+                observed(engine, *added(replace(present, uid=name, name=name, node_name=node)))
+        return engine
+
+    return Hypothesis(make_engine, _pod(), "n1")
+
+
+def test_a_node_with_a_lower_total_is_short_of_points_by_plugin() -> None:
+    """Each part is a score times its weight, and together they are the whole."""
+    hypothesis = _of_two(_on("n1", "a", 2000), None, {"NodeResourcesFit": 2})
+    behind = hypothesis.landing(()).behind
+    for chosen in ("n2", "n3"):
+        short = shortfall(hypothesis, chosen)
+        assert short is not None
+        assert (short.points, short.best) == (behind, chosen)
+        assert sum(part.difference for part in short.scores) == -behind < 0
+        [fit, *_] = [part for part in short.scores if part.plugin == "NodeResourcesFit"]
+        assert fit.difference == fit.score - fit.best < 0
+        assert fit.score % 2 == fit.best % 2 == 0
+        costs = [part.difference for part in short.scores]
+        assert costs == sorted(costs)
+        assert 0 not in costs
+    elsewhere = shortfall(hypothesis, "n1")
+    assert elsewhere is not None
+    assert elsewhere.best == "n2"
+
+
+def test_a_node_that_is_as_good_is_short_of_no_point() -> None:
+    short = shortfall(_of_two(None, None, {}), "n3")
+    assert short == Shortfall(0, "n3", ())
+
+
+def test_a_node_that_takes_or_refuses_the_pod_has_no_shortfall() -> None:
+    assert shortfall(_of_two(None, _on("n2", "a", 2000), {}), "n1") is None
+    assert shortfall(_of_two(_on("n1", "a", 4000), None, {}), "n2") is None
+
+
+def test_a_weight_comes_before_a_pinned_node() -> None:
+    """A pod that is pinned to a node waits as soon as that node is full."""
+    emptier = Node(name="n1", allocatable={"cpu": 4000, "memory": 2**33, "pods": 9})
+    preferred = replace(emptier, name="n2", labels={"app": "web"})
+    term = PreferredTerm(weight=1, term=NodeSelectorTerm(expressions=WEB))
+    pod = _pod(preferred_node_terms=(term,))
+    found = _found(pod, [emptier, preferred], [_on("n2", "a", 2000)])
     assert found[0].landing.behind > 0
-    assert _texts(found)[0] == [
-        "require the node: node affinity, matchFields metadata.name In [full]"
-    ]
+    [[weight], [pinned]] = _texts(found)
+    assert re.fullmatch("give NodeResources[A-Za-z]+ the weight [0-9]+ instead of 1", weight)
+    assert pinned == "pin the pod to it: node affinity, matchFields metadata.name In [n1]"
 
 
 def test_a_refusal_by_a_plugin_without_proposals_is_named() -> None:

@@ -9,13 +9,14 @@ import jsonschema
 import msgspec
 import pytest
 
-from eventsched.cli.output.why_not_output import why_not_json
+from eventsched.cli.output.why_not_output import why_not_json, why_not_text
 from eventsched.cli.why_not import WhyNot
 from eventsched.domain.objects import HostPort, Taint
 from eventsched.domain.records import PodUnreserved
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.history.why_not.hypothesis import Landing
 from eventsched.history.why_not.search import Remedy
+from eventsched.history.why_not.shortfall import ScoreDifference, Shortfall
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "why-not.schema.json").read_text())
 VALUES: dict[Any, Any] = {
@@ -24,8 +25,8 @@ VALUES: dict[Any, Any] = {
 LANDING = Landing(False, ("NodeResourcesFit",), ("Insufficient cpu",))
 
 
-def problems(remedies: tuple[Remedy, ...]) -> list[str]:
-    found = WhyNot("default/p", 1, 7, "n1", remedies, 3, 0.1, unasked=False)
+def problems(remedies: tuple[Remedy, ...], shortfall: Shortfall | None = None) -> list[str]:
+    found = WhyNot("default/p", 1, 7, "n1", remedies, 3, 0.1, unasked=False, shortfall=shortfall)
     document = json.loads(json.dumps(why_not_json(found, "main")))
     validator = jsonschema.Draft202012Validator(SCHEMA)
     return [error.message for error in validator.iter_errors(document)]
@@ -40,6 +41,20 @@ def test_a_change_is_what_the_schema_says(kind: type[AnyChange]) -> None:
 def test_the_schema_has_no_other_kinds() -> None:
     kinds = {each["$ref"].rpartition("/")[2] for each in SCHEMA["$defs"]["change"]["oneOf"]}
     assert kinds == {kind.__name__ for kind in get_args(AnyChange)}
+
+
+SHORTFALL = Shortfall(8, "n2", (ScoreDifference("Fit", 1, 10), ScoreDifference("Image", 3, 2)))
+
+
+def test_a_node_that_is_short_of_points() -> None:
+    behind = (Remedy(Landing(lands=False, behind=8)),)
+    assert problems(behind, SHORTFALL) == []
+    found = WhyNot("default/p", 1, 7, "n1", behind, 3, 0.1, unasked=False, shortfall=SHORTFALL)
+    assert why_not_text(found, 0).splitlines()[0] == (
+        "default/p and n1 at attempt 1: feasible, 8 points short of n2: Fit -9, Image +1"
+    )
+    found = replace(found, shortfall=Shortfall(0, "n2", ()))
+    assert "feasible, as good as n2, and the draw decides\n" in why_not_text(found, 0)
 
 
 def test_a_node_that_takes_the_pod_and_one_that_never_does() -> None:

@@ -127,3 +127,33 @@ def test_two_attempts_are_compared_by_one_link(results: str) -> None:
     compared = re.findall(r"diff=(\d+\.\.\d+)", text.partition("</main>")[0])
     assert compared.count(f"1..{len(results)}") == 1
     assert len(compared) == len(set(compared))
+
+
+@pytest.mark.parametrize(
+    ("shortfall", "said"),
+    [
+        (
+            {"points": 8, "best": "<n2>", "scores": [
+                {"plugin": "Fit", "score": 1, "best": 10, "difference": -9},
+                {"plugin": "Image", "score": 3, "best": 2, "difference": 1}]},
+            "n1 is 8 points short of &lt;n2&gt;: Fit −9, Image +1.",
+        ),
+        ({"points": 0, "best": "n2", "scores": []}, "n1 is as good as n2, and the draw decides."),
+    ],
+)  # fmt: skip
+def test_a_node_that_scores_less_is_short_of_points(shortfall: dict[str, Any], said: str) -> None:
+    """Before any change, which no reader may want."""
+    attempt = {"attempt": 1, "seq": 1, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
+               "outcome": "scheduled", "node": "n2", "message": "", "refusals": [],
+               "feasible": 2, "evaluated": 3}  # fmt: skip
+    behind = {"lands": False, "failedPlugins": [], "reasons": [], "behind": shortfall["points"]}
+    found = {
+        "node": "n1", "attempt": 1, "landing": behind, "shortfall": shortfall, "givenUp": None,
+        "remedies": [[{"kind": "NodeRequired", "text": "pin it"}]], "stuck": None, "decisions": 4,
+        "extendersAsked": True,
+    }  # fmt: skip
+    explained = {"older": [], "attempts": [attempt]}
+    api = GivenApi(timeline=TIMELINE, explain=explained, **{"why-not": found})
+    text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
+    assert said in text
+    assert text.index(said) < text.index("pin it")
