@@ -31,9 +31,15 @@ def rendered(overlay: str) -> list[Object]:
     return built(DEPLOY / "overlays" / overlay)
 
 
-def with_components(overlay: str, components: Sequence[str], folder: Path) -> list[Object]:
-    """The objects of an overlay with more components; ``folder`` is an empty one to work in."""
-    return _combined(DEPLOY / "overlays" / overlay, NAMESPACES[overlay], components, folder)
+def with_components(
+    overlay: str, components: Sequence[str], folder: Path, more: Sequence[Object] = ()
+) -> list[Object]:
+    """The objects of an overlay with more components and objects; ``folder`` is an empty one to
+    work in."""
+    for number, manifest in enumerate(more):
+        (folder / f"{number}.yaml").write_text(yaml.safe_dump(manifest))
+    place = DEPLOY / "overlays" / overlay
+    return _combined(place, NAMESPACES[overlay], components, folder, len(more))
 
 
 def base_with(components: Sequence[str], folder: Path) -> list[Object]:
@@ -42,13 +48,13 @@ def base_with(components: Sequence[str], folder: Path) -> list[Object]:
 
 
 def _combined(
-    resource: Path, namespace: str, components: Sequence[str], folder: Path
+    resource: Path, namespace: str, components: Sequence[str], folder: Path, more: int = 0
 ) -> list[Object]:
     content = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": namespace,
-        "resources": [_towards(resource, folder)],
+        "resources": [_towards(resource, folder), *(f"{number}.yaml" for number in range(more))],
         "components": [_towards(DEPLOY / "components" / each, folder) for each in components],
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))

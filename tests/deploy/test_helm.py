@@ -254,6 +254,17 @@ def test_the_size_from_which_on_the_database_is_large(given: dict[str, Any], lim
     assert yaml.safe_load(plain.replace("107374182400", str(limit))) == made
 
 
+def test_a_component_sets_that_size_as_the_chart_does(tmp_path: Path) -> None:
+    """From a ConfigMap, which only Kustomize reads."""
+    limits = yaml.safe_load((DEPLOY / "components/database-limit/limits.example.yaml").read_text())
+    components = ["prometheus-rule", "database-limit"]
+    added = with_components("replicas", components, tmp_path, [limits])
+    assert limits["metadata"]["name"] not in [each["metadata"]["name"] for each in added]
+    size = int(limits["data"]["databaseBytes"])
+    made = templated(monitoring={"prometheusRule": True, "databaseBytes": size})
+    assert the(added, "PrometheusRule")["spec"] == the(made, "PrometheusRule")["spec"]
+
+
 def test_names_of_digits_stay_text() -> None:
     """As the API server wants them."""
     spec = the(templated(database={"secret": "123"}), "Deployment")["spec"]["template"]["spec"]
