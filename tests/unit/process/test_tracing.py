@@ -22,7 +22,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.process.tracing.attempt_spans import AttemptRecorder
 from eventsched.process.tracing.span_export import Tracing, provider_of_environment
-from tests.waiting import joined
+from tests.waiting import LIMIT, joined
 
 TAINTED = Verdict("TaintToleration", Code.UNRESOLVABLE, ("a taint",))
 T = 1_700_000_000_000_000
@@ -189,14 +189,19 @@ def test_no_attempt_is_kept_of_a_pod_that_is_gone(gone: Record) -> None:
 
 
 @contextmanager
-def collector(status: int) -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
-    """The address of an OTLP collector that answers with a status, and what it has received."""
+def collector(
+    status: int, answers: threading.Event | None = None
+) -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
+    """The address of an OTLP collector that answers with a status, once ``answers`` is set, and
+    what it has received."""
     received: list[ExportTraceServiceRequest] = []
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             received.append(ExportTraceServiceRequest.FromString(body))
+            if answers is not None:
+                answers.wait(LIMIT)
             self.send_response(status)
             self.end_headers()
 
@@ -231,6 +236,27 @@ def test_a_collector_receives_the_spans(monkeypatch: pytest.MonkeyPatch) -> None
     assert names["service.name"] == "eventsched"
     spans = [span.name for scope in resource.scope_spans for span in scope.spans]
     assert spans == ["queue wait", "plugins", "commit", "attempt"]
+
+
+@pytest.mark.parametrize(("size", "are_all_sent"), [("", True), ("1000", False)])
+def test_the_queue_takes_what_a_slow_collector_leaves(
+    monkeypatch: pytest.MonkeyPatch, size: str, are_all_sent: bool
+) -> None:
+    """More than the SDK's own default, which full speed fills in a third of a second."""
+    attempts, answers = 700, threading.Event()
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", size)
+    with collector(200, answers) as (endpoint, received):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        tracing = Tracing(provider_of_environment(), "s", str, lambda _: None)
+        for first in range(0, 2 * attempts, 2):
+            logged = [LogEntry(first, T, 0, queued()), LogEntry(first + 1, T, 0, REFUSED)]
+            tracing.records_committed(logged, T)
+        answers.set()
+        tracing.close()
+    scopes = [
+        scope for each in received for part in each.resource_spans for scope in part.scope_spans
+    ]
+    assert (sum(len(scope.spans) for scope in scopes) == 4 * attempts) is are_all_sent
 
 
 def test_without_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
