@@ -89,6 +89,8 @@ def test_who_evicted_whom(whole: Client) -> None:
     assert victims(second) == [("guests", "d", "open", None)]
     assert [first["decided"], second["decided"]] == decided(whole, "boss")
     assert first["at"] == "1970-01-01T00:01:00+00:00"
+    priorities = [each["priority"] for each in first["victims"]]
+    assert (first["priority"], priorities) == (9, [0, 0, 0])  # also of those that are gone
 
 
 def test_evictions_page_by_page(whole: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +122,7 @@ def test_a_client_sees_evictions_with_pods_of_its_own(whole: Client, prod: Clien
     """And of the others that there were some."""
     [_, first] = whole.get(f"/evictions?{OF_STREAM}")["preemptions"]
     [seen] = prod.get(f"/evictions?{OF_STREAM}")["preemptions"]
-    hidden = {"namespace": None, "pod": None, "uid": None}
+    hidden = {"namespace": None, "pod": None, "uid": None, "priority": None}
     own = {"position": first["position"], "at": first["at"], "node": "n1"}
     assert seen == {
         **hidden, **own, "decided": None,
@@ -150,6 +152,7 @@ def test_headlines_name_who_evicted_whom(whole: Client, prod: Client) -> None:
 
 
 def test_which_plugin_refuses_most(whole: Client) -> None:
+    """A reason that came with two codes is there once, and an attempt counts once for it."""
     answer = whole.get(f"/refusals?{OF_STREAM}")
     [attempt, _] = decided(whole, "late")
     assert (answer["attempts"], answer["failed"], answer["next"]) == (8, 3, None)
@@ -158,10 +161,9 @@ def test_which_plugin_refuses_most(whole: Client) -> None:
             "plugin": "NodeResourcesFit", "attempts": 3, "failed": 3, "first": 3,
             "nodes": 4,
             "reasons": [
-                {"code": "Unschedulable", "reason": "Insufficient cpu", "attempts": 3, "failed": 3,
-                 "first": 3, "nodes": 3, "newest": attempt},
-                {"code": "UnschedulableAndUnresolvable", "reason": "Insufficient cpu",
-                 "attempts": 1, "failed": 1, "first": 0, "nodes": 1, "newest": attempt},
+                {"codes": ["Unschedulable", "UnschedulableAndUnresolvable"],
+                 "reason": "Insufficient cpu", "attempts": 3, "failed": 3, "first": 3, "nodes": 4,
+                 "newest": attempt},
             ],
         }
     ]  # fmt: skip
@@ -184,6 +186,25 @@ def test_refusals_of_a_part(whole: Client, prod: Client, monkeypatch: pytest.Mon
         parts.append(whole.get(f"/refusals?{OF_STREAM}&until={parts[-1]['next']}"))
     assert [each["attempts"] for each in parts] == [3, 3, 2]
     assert [each["failed"] for each in parts] == [2, 1, 0]
+
+
+def test_a_filter_that_no_attempt_passes(whole: Client, prod: Client) -> None:
+    """Is named, with names that the client may see; not one that only together with another one
+    matches nothing."""
+
+    def unmatched(client: Client, query: str) -> Any:
+        answer = client.get(f"/refusals?{OF_STREAM}&{query}")
+        assert answer["attempts"] == 0
+        return answer["unmatched"]
+
+    typo = {"filter": "namespace", "value": "guest", "near": ["guests"], "others": []}
+    assert unmatched(whole, "namespace=guest") == [typo]
+    other = {"filter": "profile", "value": "zzz", "near": [], "others": ["default-scheduler"]}
+    assert unmatched(whole, "namespace=guest&profile=zzz") == [typo, other]
+    assert unmatched(whole, "namespace=guests&profile=zzz") == [other]
+    assert unmatched(prod, "namespace=prod&profile=zzz") == [other]
+    assert unmatched(whole, "namespace=guest&until=1") == []
+    assert whole.get(f"/refusals?{OF_STREAM}&namespace=guests")["unmatched"] == []
 
 
 def test_whom_only_a_flush_brought_to_a_node(

@@ -77,11 +77,48 @@ def test_evictions_of_a_namespace(watched: Watched, findings: str) -> None:
     with watched.page() as page:
         page.goto(f"{findings}/findings/evictions?stream={EVICTIONS}")
         expect(page.locator(".evictions tbody tr")).to_have_count(2)
+        expect(page.locator(".evictions tbody tr").first).to_contain_text("guests/boss priority 9")
         page.get_by_label("Namespace, either side").fill("prod")
         page.get_by_role("button", name="Filter").click()
         expect(page.locator(".evictions tbody tr")).to_have_count(1)
         page.locator("#elsewhere summary").click()
         expect(page.locator("#elsewhere")).to_contain_text("namespace = 'prod'")
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_a_filter_without_a_match_offers_names(
+    watched: Watched, findings: str, *, script: bool
+) -> None:
+    with watched.page(script=script) as page:
+        page.goto(f"{findings}/findings/refusals?stream={EVICTIONS}")
+        page.get_by_label("Namespace").fill("guest")
+        page.get_by_role("button", name="Filter").click()
+        answer = page.get_by_role("region", name="By plugin and reason")
+        expect(answer).to_contain_text("Namespace guest: none of the attempts looked at has it.")
+        answer.get_by_role("link", name="guests").click()
+        expect(page.locator(".refusals .plugin")).to_contain_text("NodeResourcesFit")
+        expect(page.get_by_label("Namespace")).to_have_value("guests")
+
+
+def test_tables_are_cards_on_a_narrow_screen(watched: Watched, findings: str) -> None:
+    """Nothing is cut off, and they are still tables for screen readers."""
+    with watched.page(size=NARROW) as page:
+        paths = [
+            f"{findings}/findings/{name}?stream={EVICTIONS}" for name in ("refusals", "evictions")
+        ]
+        page.goto(paths[1])
+        paths.append(
+            page.get_by_role("link", name="its decision").first.get_attribute("href") or ""
+        )
+        for path in paths:
+            page.goto(path if "://" in path else f"{findings}{path}")
+            tables = page.locator(".scroll:has(.stack)")
+            expect(tables).not_to_have_count(0)
+            for table in tables.all():
+                assert table.evaluate("(place) => place.scrollWidth <= place.clientWidth")
+            rows = tables.first.get_by_role("row").filter(has=page.get_by_role("rowheader"))
+            expect(rows).not_to_have_count(0)
+            assert watched.accessibility(page) == []
 
 
 @pytest.mark.parametrize("dark", [False, True])

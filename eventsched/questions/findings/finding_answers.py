@@ -7,20 +7,22 @@ import msgspec
 class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
     """A victim of a preemption. ``outcome`` is ``gone``; ``open``, if it was asked to leave and is
     still there; ``leaving``, if it was being deleted already; or ``sent back``, if its bind had not
-    begun, so that it was taken off its node without an eviction. All names are null for a pod that
-    the client may not see."""
+    begun, so that it was taken off its node without an eviction. All names and ``priority`` are
+    null for a pod that the client may not see; ``priority`` is also null if the record of its
+    arrival is gone."""
 
     namespace: str | None
     pod: str | None
     uid: str | None
+    priority: int | None
     outcome: str
     gone: int | None
     gone_at: str | None
 
 
 class EvictionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A preemption: the pods that had to leave ``node`` for a pod. ``namespace``, ``pod`` and
-    ``uid`` are the pod that it was for, null if the client may not see it; ``decided`` is the
+    """A preemption: the pods that had to leave ``node`` for a pod. ``namespace``, ``pod``, ``uid``
+    and ``priority`` are of the pod that it was for, null as in EvictedPod; ``decided`` is the
     position of its attempt."""
 
     position: int
@@ -29,6 +31,7 @@ class EvictionRow(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None
     pod: str | None
     uid: str | None
+    priority: int | None
     decided: int | None
     victims: list[EvictedPod]
 
@@ -44,11 +47,12 @@ class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a plugin refused nodes for one reason: in how many attempts, in how many of these
-    no node was found (``failed``), in how many of those it is the refusal to resolve first
-    (``first``), and how many nodes in all. ``newest`` is the position of the last such attempt."""
+    """How often a plugin refused nodes for one reason, with any of ``codes``: in how many attempts,
+    in how many of these no node was found (``failed``), in how many of those it is the refusal to
+    resolve first (``first``), and how many nodes in all. ``newest`` is the position of the last
+    such attempt."""
 
-    code: str
+    codes: list[str]
     reason: str
     attempts: int
     failed: int
@@ -70,10 +74,22 @@ class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[RefusalReason]
 
 
+class UnmatchedFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """A filter, by its parameter, that none of the attempts of the range passes. ``near`` are names
+    that are like ``value`` and that attempts of the range have, the nearest first; ``others``, if
+    none is like it, some that they have."""
+
+    filter: str
+    value: str
+    near: list[str]
+    others: list[str]
+
+
 class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The refusals of the ``attempts`` at positions from ``begin`` to before ``end``, by plugin,
     in the order of reasons; ``failed`` of the attempts found no node. ``since`` and ``until``
-    are the times of the first and the last one. ``next`` is null, or what ``until`` has to be for
+    are the times of the first and the last one. If there are none, ``unmatched`` are the filters
+    that are the cause by themselves. ``next`` is null, or what ``until`` has to be for
     the attempts before these."""
 
     stream: str
@@ -85,6 +101,7 @@ class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     failed: int
     plugins: list[PluginRefusals]
+    unmatched: list[UnmatchedFilter]
     next: int | None
 
 

@@ -1,11 +1,12 @@
 """Who evicted whom: preemptions with their victims, by position."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from eventsched.cli.output.time_format import iso
+from eventsched.domain.records import PodAdded, PodUpdated
 from eventsched.questions.findings.finding_answers import (
     EvictedPod,
     EvictionRow,
@@ -33,10 +34,14 @@ GROUP BY v.seq ORDER BY v.seq DESC LIMIT :limit
 _VICTIMS = """
 SELECT v.seq, v.at, v.node, v.spared, CAST(v.pod AS text) AS uid, p.namespace, p.name,
        CAST(v.preemptor AS text) AS preemptor, m.namespace AS preemptor_namespace,
-       m.name AS preemptor_name, e.seq AS gone, e.at AS gone_at, d.seq AS decided
+       m.name AS preemptor_name, e.seq AS gone, e.at AS gone_at, d.seq AS decided,
+       p.seq AS arrived, m.seq AS preemptor_arrived, pn.priority AS priority,
+       mn.priority AS preemptor_priority
 FROM eventsched_log.victim v
 LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
 LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
+LEFT JOIN eventsched_log.pod_now pn ON pn.stream = v.stream AND pn.uid = v.pod
+LEFT JOIN eventsched_log.pod_now mn ON mn.stream = v.stream AND mn.uid = v.preemptor
 LEFT JOIN LATERAL (
     SELECT g.seq, g.at FROM eventsched_log.pod_end g
     WHERE g.stream = v.stream AND g.pod = v.pod AND g.seq > v.seq ORDER BY g.seq LIMIT 1
@@ -105,12 +110,31 @@ def _preemptions(stream: LoggedStream, sees: Visibility, seqs: Sequence[int]) ->
     if not seqs:
         return []
     by_position: dict[int, list[Any]] = {}
-    for row in stream.rows.all(_VICTIMS, seqs=list(seqs)):
+    rows = stream.rows.all(_VICTIMS, seqs=list(seqs))
+    for row in rows:
         by_position.setdefault(row["seq"], []).append(row)
-    return [_preemption(sees, rows) for rows in by_position.values()]
+    priorities = _priorities(stream, rows)
+    return [_preemption(sees, priorities, rows) for rows in by_position.values()]
 
 
-def _preemption(sees: Visibility, rows: Sequence[Any]) -> EvictionRow:
+def _priorities(stream: LoggedStream, rows: Sequence[Any]) -> Mapping[str, int]:
+    """Uid → priority of the pods of preemptions: pods that are gone have it in the record of their
+    arrival, as far as the log still has that. A priority never changes."""
+    sides = [(row["uid"], row["priority"], row["arrived"]) for row in rows]
+    sides += [
+        (row["preemptor"], row["preemptor_priority"], row["preemptor_arrived"]) for row in rows
+    ]
+    found = {uid: priority for uid, priority, _ in sides if priority is not None}
+    sought = {arrived: uid for uid, _, arrived in sides if uid not in found and arrived is not None}
+    for position, stored in stream.evidence().records_at(sought).items():
+        if isinstance(stored.record, PodAdded | PodUpdated):
+            found[sought[position]] = stored.record.pod.priority
+    return found
+
+
+def _preemption(
+    sees: Visibility, priorities: Mapping[str, int], rows: Sequence[Any]
+) -> EvictionRow:
     first = rows[0]
     names = _names(sees, first["preemptor_namespace"], first["preemptor_name"], first["preemptor"])
     return EvictionRow(
@@ -120,17 +144,19 @@ def _preemption(sees: Visibility, rows: Sequence[Any]) -> EvictionRow:
         namespace=names[0],
         pod=names[1],
         uid=names[2],
+        priority=None if names[2] is None else priorities.get(names[2]),
         decided=first["decided"] if names[2] is not None else None,
-        victims=[_victim(sees, row) for row in rows],
+        victims=[_victim(sees, priorities, row) for row in rows],
     )
 
 
-def _victim(sees: Visibility, row: Any) -> EvictedPod:
+def _victim(sees: Visibility, priorities: Mapping[str, int], row: Any) -> EvictedPod:
     namespace, name, uid = _names(sees, row["namespace"], row["name"], row["uid"])
     return EvictedPod(
         namespace=namespace,
         pod=name,
         uid=uid,
+        priority=None if uid is None else priorities.get(uid),
         outcome=row["spared"] or ("open" if row["gone"] is None else "gone"),
         gone=row["gone"],
         gone_at=None if row["gone_at"] is None else iso(row["gone_at"]),

@@ -6,18 +6,22 @@ from typing import Any
 import msgspec
 
 from eventsched.cli.output.time_format import iso
+from eventsched.domain.near_names import nearest
 from eventsched.domain.records.verdicts import STORED_NOT_EVALUATED
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.findings.finding_answers import (
     PluginRefusals,
     RefusalReason,
     RefusalsAnswer,
+    UnmatchedFilter,
 )
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
 LOOKED_AT = 5_000
 """Attempts whose refusals are counted for one answer."""
+_OTHERS = 3
+"""Names that are offered if none is like the one of a filter."""
 
 _LOOKED_AT = """
 SELECT min(w.seq) AS first, max(w.seq) AS last, count(*) AS looked FROM (
@@ -32,10 +36,12 @@ FROM eventsched_log.decision d {join}
 WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
 """
 # The refusals of these attempts are read once and counted twice: an attempt in which a plugin
-# refused for several reasons counts once for the plugin. A row without a number is a plugin's.
+# refused for several reasons counts once for the plugin, and once for a reason that it gave with
+# two codes. A row without numbers is a plugin's.
 _REFUSED = f"""
 WITH refused AS MATERIALIZED (
-    SELECT r.seq, r.number, coalesce(v.plugin, '') AS plugin, r.nodes,
+    SELECT r.seq, r.number, coalesce(v.plugin, '') AS plugin,
+           coalesce(v.reasons, ARRAY[]::text[]) AS reasons, r.nodes,
            d.outcome IN ('unschedulable', 'error') AS failed,
            d.outcome IN ('unschedulable', 'error') AND row_number() OVER (
                PARTITION BY r.seq
@@ -45,11 +51,17 @@ WITH refused AS MATERIALIZED (
     LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number {{join}}
     WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number <> :skipped
       AND d.stream = :s AND d.seq >= :low AND d.seq < :high{{conditions}}
+), by_reason AS (
+    SELECT plugin, reasons, seq, failed, bool_or(is_first) AS is_first, sum(nodes) AS nodes
+    FROM refused GROUP BY plugin, reasons, seq, failed
 )
-SELECT plugin, number, count(*) AS attempts, count(*) FILTER (WHERE failed) AS failed,
-       count(*) FILTER (WHERE is_first) AS first, CAST(sum(nodes) AS bigint) AS nodes,
-       max(seq) AS newest
-FROM refused GROUP BY plugin, number
+SELECT a.plugin, n.numbers, count(*) AS attempts, count(*) FILTER (WHERE a.failed) AS failed,
+       count(*) FILTER (WHERE a.is_first) AS first, CAST(sum(a.nodes) AS bigint) AS nodes,
+       max(a.seq) AS newest
+FROM by_reason a
+JOIN (SELECT plugin, reasons, array_agg(DISTINCT number) AS numbers FROM refused GROUP BY 1, 2) n
+  ON n.plugin = a.plugin AND n.reasons = a.reasons
+GROUP BY a.plugin, n.numbers
 UNION ALL
 SELECT a.plugin, NULL, count(*), count(*) FILTER (WHERE a.failed),
        count(*) FILTER (WHERE a.is_first), CAST(sum(a.nodes) AS bigint), max(a.seq)
@@ -57,6 +69,17 @@ FROM (SELECT plugin, seq, failed, bool_or(is_first) AS is_first, sum(nodes) AS n
       FROM refused GROUP BY plugin, seq, failed) a
 GROUP BY a.plugin
 """
+_NAMES = {
+    "namespace": """
+SELECT DISTINCT p.namespace AS name FROM eventsched_log.decision d {join}
+WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{visible}
+""",
+    "profile": """
+SELECT DISTINCT d.profile AS name FROM eventsched_log.decision d {join}
+WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{visible}
+""",
+}
+"""Filter → the names that it could have, of these attempts."""
 _JOIN = "JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod"
 
 
@@ -82,7 +105,7 @@ def refusal_counts(stream: LoggedStream, sees: Visibility, wanted: RefusalFilter
     if not looked["looked"]:
         return RefusalsAnswer(
             stream=stream.name, head=head, begin=wanted.low, end=max(wanted.low, high), since=None,
-            until=None, attempts=0, failed=0, plugins=[], next=None,
+            until=None, attempts=0, failed=0, plugins=[], unmatched=[], next=None,
         )  # fmt: skip
     conditions, values = _conditions(sees, wanted)
     words = {"conditions": conditions, "join": _JOIN if "p." in conditions else ""}
@@ -101,6 +124,7 @@ def refusal_counts(stream: LoggedStream, sees: Visibility, wanted: RefusalFilter
         attempts=attempts["attempts"],
         failed=attempts["failed"],
         plugins=_plugins(stream, rows),
+        unmatched=[] if attempts["attempts"] else _unmatched(stream, sees, wanted, values),
         next=looked["first"] if is_cut else None,
     )
 
@@ -116,18 +140,38 @@ def _conditions(sees: Visibility, wanted: RefusalFilter) -> tuple[str, dict[str,
     return text, values
 
 
+def _unmatched(
+    stream: LoggedStream, sees: Visibility, wanted: RefusalFilter, values: dict[str, Any]
+) -> list[UnmatchedFilter]:
+    """The filters that alone match none of the attempts."""
+    visible, _ = sees.condition("p.namespace")
+    found = []
+    for name, query in _NAMES.items():
+        value = getattr(wanted, name)
+        if value is None:
+            continue
+        join = _JOIN if visible or "p." in query else ""
+        rows = stream.rows.all(query.format(join=join, visible=visible), **values)
+        names = [row["name"] for row in rows]
+        if value not in names:
+            near = nearest(value, names)
+            others = [] if near else sorted(names)[:_OTHERS]
+            found.append(UnmatchedFilter(filter=name, value=value, near=near, others=others))
+    return found
+
+
 def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
-    """Rows by plugin and number, and by plugin alone, as one list."""
+    """Rows by plugin and numbers, and by plugin alone, as one list."""
     counts = ("attempts", "failed", "first", "nodes")
-    meanings = stream.rows.refusals(row["number"] for row in rows if row["number"] is not None)
+    meanings = stream.rows.refusals(number for row in rows for number in row["numbers"] or ())
     reasons: dict[str, list[RefusalReason]] = {}
     for row in rows:
-        if row["number"] is not None:
-            meaning = meanings[row["number"]]
+        if row["numbers"]:
+            same = [meanings[number] for number in row["numbers"]]
             reasons.setdefault(row["plugin"], []).append(
                 RefusalReason(
-                    code=meaning.code, reason=meaning.reason, newest=row["newest"],
-                    **{name: row[name] for name in counts},
+                    codes=sorted({each.code for each in same}), reason=same[0].reason,
+                    newest=row["newest"], **{name: row[name] for name in counts},
                 )
             )  # fmt: skip
     found = [
@@ -139,7 +183,7 @@ def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
             **{name: row[name] for name in counts},
         )
         for row in rows
-        if row["number"] is None
+        if not row["numbers"]
     ]
     return sorted(
         found, key=lambda each: (-each.first, -each.nodes, -each.attempts, each.plugin or "")

@@ -50,7 +50,7 @@ def test_a_preemption_in_words() -> None:
     low = '<a href="/pods/prod/low">prod/low</a>'
     assert f"So {low} was chosen to leave n1 for it." in text
     assert "to leave n1" not in text.replace("was chosen to leave n1", "")
-    assert f"<td>{low}</td><td><time" in text
+    assert f'>{low}</td><td role="cell" data-label="started"><time' in text
     assert "prod/b</a> were chosen to leave n1" in page("prod/a", "prod/b")
 
 

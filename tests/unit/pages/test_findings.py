@@ -1,8 +1,10 @@
 """The pages about findings over given answers: what they ask, show and link to."""
 
 import json
+import re
 from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -11,7 +13,7 @@ from eventsched.pages.screen_questions import findings_question
 from tests.unit.pages.test_site import MARKUP, GivenApi, client
 
 UID = "00000000-0000-0000-0000-000000000001"
-UNSEEN = {"namespace": None, "pod": None, "uid": None}
+UNSEEN = {"namespace": None, "pod": None, "uid": None, "priority": None}
 KINDS = ("starving", "unplaceable", "evicted again", "nominated again", "preempted for nothing")
 NO_FLUSHES = {"stream": "live", "head": 9, "pods": [], "next": None}
 
@@ -123,12 +125,12 @@ def test_evictions_of_a_workload_are_under_its_name() -> None:
 
 def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     at = "2026-11-25T10:00:00+00:00"
-    gone = {"namespace": "prod", "pod": "web", "uid": UID, "outcome": "gone", "gone": 9,
-            "gone_at": at}  # fmt: skip
+    gone = {"namespace": "prod", "pod": "web", "uid": UID, "priority": 0, "outcome": "gone",
+            "gone": 9, "gone_at": at}  # fmt: skip
     hidden = {**UNSEEN, "outcome": "open", "gone": None, "gone_at": None}
     rows = [
         {"position": 1234, "at": at, "node": MARKUP, "namespace": "batch", "pod": "boss",
-         "uid": UID, "decided": 8, "victims": [gone, hidden]},
+         "uid": UID, "priority": 1000, "decided": 8, "victims": [gone, hidden]},
         {"position": 5, "at": at, "node": "n", **UNSEEN, "decided": None, "victims": [gone]},
     ]  # fmt: skip
     answer = {"stream": "live", "head": 9, "preemptions": rows, "next": 5}
@@ -138,6 +140,7 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     assert f'href="/pods/batch/boss?uid={UID}"' in text
     assert 'href="/decisions/8"' in text
     assert text.count("a pod of another namespace") == 2
+    assert (text.count(">priority 1000<"), text.count(">priority 0<")) == (1, 2)
     assert "still there" in text
     assert 'href="?namespace=prod&token=x&before=5"' in text
     data = json.loads(text.partition('id="answer">')[2].partition("</script>")[0])
@@ -145,23 +148,43 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
 
 
 def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
-    reason = {"code": "Unschedulable", "reason": "Insufficient cpu", "attempts": 3, "failed": 2,
-              "first": 2, "nodes": 40, "newest": 17}  # fmt: skip
+    reason = {"codes": ["Unschedulable", "Other"], "reason": "Insufficient cpu", "attempts": 3,
+              "failed": 2, "first": 2, "nodes": 40, "newest": 17}  # fmt: skip
     fit = {"plugin": "NodeResourcesFit", "attempts": 3, "failed": 2, "first": 2, "nodes": 40,
            "reasons": [reason]}  # fmt: skip
     answer = {
         "stream": "live", "head": 99, "begin": 1, "end": 50, "attempts": 4, "failed": 2, "next": 1,
         "since": "2026-11-25T10:00:00+00:00", "until": "2026-11-25T11:00:00+00:00",
-        "plugins": [fit, {**fit, "plugin": None}],
+        "plugins": [fit, {**fit, "plugin": None}], "unmatched": [],
     }  # fmt: skip
     text = unescape(client(GivenApi(refusals=answer)).get("/findings/refusals?namespace=a").text)
     assert 'href="/pods?plugin=NodeResourcesFit&namespace=a&sort=waiting"' in text
     wanted = "plugin=NodeResourcesFit&reason=Insufficient+cpu&namespace=a&sort=waiting"
     assert f'href="/pods?{wanted}"' in text
     assert 'href="/decisions/17"' in text
+    assert "Unschedulable or Other, <a" in text
     assert 'href="?namespace=a&until=1"' in text
-    empty = {**answer, "attempts": 0, "plugins": [], "since": None, "until": None, "next": None}
-    assert "no attempt" in client(GivenApi(refusals=empty)).get("/findings/refusals").text
+
+
+def test_refusals_without_an_attempt_say_why() -> None:
+    """The filters that are the cause, with names to take instead; the range; or both filters."""
+    near = {"filter": "namespace", "value": MARKUP, "near": ["prod", "pro"], "others": []}
+    other = {"filter": "profile", "value": "x", "near": [], "others": ["one", "two"]}
+
+    def page(query: str, *unmatched: dict[str, Any]) -> str:
+        answer = {"attempts": 0, "plugins": [], "next": None, "unmatched": unmatched}
+        text = client(GivenApi(refusals=answer)).get(f"/findings/refusals{query}").text
+        assert "<script>alert" not in text
+        return " ".join(re.sub("<[^>]*>", "", text).split())
+
+    text = page(f"?namespace={quote(MARKUP)}&profile=x", near, other)
+    assert "none of the attempts looked at has it. Did you mean prod or pro?" in text
+    assert (
+        "Profile x: none of the attempts looked at has it. There are, among others, one, two."
+        in (text)
+    )
+    assert "There was no attempt from 3 before 5." in page("?from=3&until=5")
+    assert "No attempt is of namespace a and of profile b" in page("?namespace=a&profile=b")
 
 
 @pytest.mark.parametrize("path", ["/findings", "/findings/evictions", "/findings/refusals"])
@@ -169,7 +192,7 @@ def test_the_navigation_knows_where_one_is(path: str) -> None:
     answers = {
         "anomalies": anomalies(), "flushed": NO_FLUSHES,
         "evictions": {"stream": "live", "head": 9, "preemptions": [], "next": None},
-        "refusals": {"attempts": 0, "plugins": [], "next": None},
+        "refusals": {"attempts": 0, "plugins": [], "next": None, "unmatched": []},
     }  # fmt: skip
     text = client(GivenApi(**answers)).get(path).text
     current = "page" if path == "/findings" else "true"
@@ -182,7 +205,7 @@ def test_the_time_shown_is_kept() -> None:
     answers = {
         "anomalies": anomalies(), "flushed": NO_FLUSHES, "now": {"status": 404},
         "evictions": {"stream": "live", "head": 9, "preemptions": [], "next": None},
-        "refusals": {"attempts": 0, "plugins": [], "next": None},
+        "refusals": {"attempts": 0, "plugins": [], "next": None, "unmatched": []},
     }  # fmt: skip
     for path, asked in (
         ("/findings?at=5", "limit=200"), ("/findings/evictions?at=5", "until=5"),
