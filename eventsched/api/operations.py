@@ -21,11 +21,11 @@ from eventsched.questions.explanations import (
     pod_remedies,
     workload_explanation,
 )
-from eventsched.questions.now import STATES
 from eventsched.questions.overviews.group_keys import BY
 from eventsched.questions.overviews.grouped_pods import GroupedPods
 from eventsched.questions.overviews.recent_activity import RecentActivity
 from eventsched.questions.past.positions import LogPosition
+from eventsched.questions.pod_rows import PENDING, STATES
 from eventsched.questions.states import PARTS, QUEUES, StateQuestion, state_answer
 from eventsched.questions.trials import MOST_PODS, trial_answer
 from eventsched.questions.verdict_pages import verdict_table, verdicts_page
@@ -148,10 +148,13 @@ def head_of(asked: Asked) -> int:
     return asked.stream().rows.head
 
 
+_STATE = p.Parameter(
+    "state", "in this state; pending: in a queue or gated", values=(PENDING, *STATES, "gone")
+)
 _POD_FILTERS = (
     p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"),
     p.Parameter("name_contains", "whose name has this text, or namespace/name for a text with a /"),
-    p.OWNER, p.Parameter("state", "in this state", values=(*STATES, "gone")), p.REASON, p.PLUGIN,
+    p.OWNER, _STATE, p.REASON, p.PLUGIN,
     p.NODE, p.PROFILE, p.Parameter("group", "of this group: a key of /pods/groups"),
     p.Parameter("from", "whose last attempt was at this position or time, or later"),
     p.Parameter("until", "whose last attempt was before this position or time"),

@@ -91,14 +91,15 @@ class NodesFilled(msgspec.Struct, frozen=True, kw_only=True):
 
 class Now(msgspec.Struct, frozen=True, kw_only=True):
     """What happens now. ``now`` is the clock's time, or in a simulation the last record's.
-    ``decisions_per_second`` is that of the last minute. ``nodes`` is null for those who do not see
+    ``pending`` of the ``pods`` are in a queue or gated. ``decisions_per_second`` is that of the
+    last minute. ``nodes`` is null for those who do not see
     all namespaces, and until the state was read for the first time."""
 
     stream: str
     position: int
     now: str
     pods: int
-    waiting: int
+    pending: int
     states: list[WaitingState]
     reasons: list[WaitingReason]
     decisions_per_second: float

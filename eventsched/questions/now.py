@@ -17,7 +17,7 @@ from eventsched.questions.answer_shapes import (
     Waits,
 )
 from eventsched.questions.overviews.group_keys import key_of_refusal
-from eventsched.questions.pod_rows import JOIN_NAMED
+from eventsched.questions.pod_rows import JOIN_NAMED, PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 
@@ -28,11 +28,6 @@ _COUNTED = 5_000
 """Decisions that are looked at for their rate."""
 _MEASURED = 500
 """Placements whose waiting time is measured."""
-QUEUES = ("active", "backoff", "unschedulable")
-"""Queues of pods that are tried again."""
-WAITING = (*QUEUES, "gated")
-STATES = (*WAITING, "waiting", "binding", "bound", "unqueued")
-"""The states of pods, in the order in which they are shown."""
 
 _STATES = """
 SELECT n.state, count(*) AS pods, min(n.waiting_since) AS since
@@ -115,7 +110,7 @@ def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) ->
         position=head["next"],
         now=iso(present),
         pods=sum(state.pods for state in states),
-        waiting=sum(state.pods for state in states if state.state in WAITING),
+        pending=sum(state.pods for state in states if state.state in PENDING_STATES),
         states=states,
         reasons=_reasons(stream, visible, values, present),
         decisions_per_second=decision_rate(stream, sees, present, head["next"]),

@@ -82,6 +82,15 @@ ORDER BY d.seq DESC LIMIT :limit
 """
 
 
+QUEUES = ("active", "backoff", "unschedulable")
+"""Queues of pods that are tried again."""
+PENDING = "pending"
+"""Stands for all queues, as in kube-scheduler's metric scheduler_pending_pods."""
+PENDING_STATES = (*QUEUES, "gated")
+STATES = (*PENDING_STATES, "waiting", "binding", "bound", "unqueued")
+"""The states of pods, in the order in which they are shown."""
+
+
 class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods. ``plugin`` and ``reason``: the last attempt failed with such a refusal, on
     however few nodes; ``reason`` is a part of its reason, in any case. ``name_contains`` is a part
@@ -195,13 +204,16 @@ def conditions_of(
     state = "coalesce(n.state, 'gone')" if wanted.ever else "n.state"
     columns = {
         f"{table}.namespace": wanted.namespace, f"{table}.name": wanted.name,
-        "n.owner_name": wanted.owner, state: wanted.state, node: wanted.node,
-        profile: wanted.profile,
+        "n.owner_name": wanted.owner, node: wanted.node, profile: wanted.profile,
+        state: None if wanted.state == PENDING else wanted.state,
     }  # fmt: skip
     for number, (column, value) in enumerate(columns.items()):
         if value is not None:
             text += f" AND {column} = :value{number}"
             values[f"value{number}"] = value
+    if wanted.state == PENDING:
+        text += " AND n.state IN :pending"
+        values["pending"] = list(PENDING_STATES)
     if wanted.name_contains is not None:
         column = f"{table}.name"
         if "/" in wanted.name_contains:

@@ -56,7 +56,12 @@ def test_now(asking: Client, database: str) -> None:
         ).fetchall()
     assert {each["state"]: each["pods"] for each in found["states"]} == dict(states)
     assert found["pods"] == 4
-    assert found["waiting"] == 3
+    assert found["pending"] == 3
+    for at in ("", f"&at={found['position']}"):  # the number and the list agree
+        pods = asking.get(f"/pods?state=pending{at}")["pods"]
+        assert len(pods) == 3
+        assert {each["state"] for each in pods} <= {"active", "backoff", "unschedulable", "gated"}
+        assert asking.get(f"/pods/groups?by=owner&state=pending{at}")["pods"] == 3
     [refused] = found["reasons"]
     assert (refused["plugin"], refused["reason"], refused["pods"]) == (
         "NodeResourcesFit", "Insufficient cpu", 3

@@ -71,6 +71,9 @@ def test_filters(cuts: Client) -> None:
         for value in {each[name] for each in every} - {None}:
             found = pods_of(cuts, f"stream={ODD}&at=25&sort=position&{name}={value}")
             assert found == [each for each in every if each[name] == value], (name, value)
+    pending = pods_of(cuts, f"stream={ODD}&at=25&sort=position&state=pending")
+    queues = ("active", "backoff", "unschedulable", "gated")
+    assert pending == [each for each in every if each["state"] in queues] != every
     refused = [each for each in every if each["plugin"] == "NodeResourcesFit"]
     assert refused != []
     for words in ("plugin=NodeResourcesFit", "reason=INSUFFICIENT", "plugin=TaintToleration"):

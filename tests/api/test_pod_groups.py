@@ -7,7 +7,6 @@ import pytest
 
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import pods_question
-from eventsched.questions.now import QUEUES
 from eventsched.questions.overviews.group_keys import (
     LONGEST_REASON,
     OwnerGroup,
@@ -15,6 +14,7 @@ from eventsched.questions.overviews.group_keys import (
     read_group,
     reason_group,
 )
+from eventsched.questions.pod_rows import QUEUES
 from tests.api.asking import Client
 from tests.api.test_dominant_refusals import NAMED, asking, fenced
 from tests.api.test_pods import rows_of

@@ -28,7 +28,7 @@ def test_what_waits_and_why(watched: Watched, url: str) -> None:
     with watched.page() as page:
         page.goto(f"{url}/?stream={ODD}")
         figures = page.locator(".figures")
-        expect(figures).to_contain_text("Waiting pods")
+        expect(figures).to_contain_text("Pending pods")
         answer = page.request.get(f"{url}/api/v1/now?stream={ODD}").json()
         expect(figures).to_contain_text(f"of {answer['pods']} pods")
         expect(figures).to_contain_text(f"of the last {answer['waits']['pods']} placed")
@@ -37,6 +37,21 @@ def test_what_waits_and_why(watched: Watched, url: str) -> None:
             expect(row.first).to_contain_text(str(state["pods"]))
         page.get_by_text("The same answer elsewhere").click()
         expect(page.get_by_text(f"GET /api/v1/now?stream={ODD}")).to_be_visible()
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
+def test_the_pending_pods_are_as_many_as_their_list(
+    watched: Watched, url: str, script: bool
+) -> None:
+    with watched.page(script=script) as page:
+        for shown in (f"{TIGHT}&at=500", f"{TIGHT}&at=900"):
+            page.goto(f"{url}/?stream={shown}")
+            number = page.locator(".figures div").first.get_by_role("link")
+            count = int(number.inner_text())
+            assert count > 0
+            number.click()
+            expect(page.locator('#filters [name="state"]')).to_have_value("pending")
+            expect(page.locator("#pods tbody th")).to_have_count(count)
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])

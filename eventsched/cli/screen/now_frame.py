@@ -73,7 +73,7 @@ def _leader(now: Now) -> str:
 
 
 def _rates(now: Now) -> str:
-    text = f"{now.waiting} of {counted(now.pods, 'pod')} waiting"
+    text = f"{now.pending} of {counted(now.pods, 'pod')} pending"
     text += f"  {now.decisions_per_second:.1f} decisions/s"
     if now.waits.p50_seconds is not None and now.waits.p99_seconds is not None:
         text += (

@@ -23,6 +23,7 @@ COLUMNS = {
     "node": "node", "profile": "scheduler_name",
 }  # fmt: skip
 """Filter → the column of the view pods_now that it restricts."""
+_PENDING = "state IN ('active', 'backoff', 'unschedulable', 'gated')"
 _ONLY_API = ("ever", "at", "plugin", "reason", "group")
 _ORDERS = {
     "position": "seq", "since": "since", "waiting": "waiting_since",
@@ -103,7 +104,11 @@ def _where(query: dict[str, str]) -> str | None:
     if not all(query[name].isascii() and query[name].isdecimal() for name, _ in bounds):
         return None
     conditions = [
-        f"{column} = {literal(query[name])}" for name, column in COLUMNS.items() if name in query
+        _PENDING
+        if (name, query[name]) == ("state", "pending")
+        else f"{column} = {literal(query[name])}"
+        for name, column in COLUMNS.items()
+        if name in query
     ]
     if part := query.get("name_contains"):
         column = "namespace || '/' || pod" if "/" in part else "pod"

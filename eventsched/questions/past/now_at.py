@@ -14,15 +14,13 @@ from eventsched.questions.answer_shapes import (
 )
 from eventsched.questions.now import (
     MOST_REASONS,
-    QUEUES,
-    STATES,
-    WAITING,
     decision_rate,
     last_waits,
 )
 from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.positions import record_time
+from eventsched.questions.pod_rows import PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -48,7 +46,7 @@ def now_at(stream: LoggedStream, sees: Visibility, past: PastPods, *, with_nodes
         position=past.position,
         now=iso(past.now),
         pods=len(rows),
-        waiting=sum(state.pods for state in states if state.state in WAITING),
+        pending=sum(state.pods for state in states if state.state in PENDING_STATES),
         states=states,
         reasons=_reasons(stream, rows, past.now),
         decisions_per_second=decision_rate(stream, sees, past.now, past.position),

@@ -8,7 +8,14 @@ from eventsched.questions.answer_shapes import Pods
 from eventsched.questions.overviews.group_keys import ReasonGroup, read_group, reason_group
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
-from eventsched.questions.pod_rows import LAST, PodRowFilter, place_of, pod_rows_of
+from eventsched.questions.pod_rows import (
+    LAST,
+    PENDING,
+    PENDING_STATES,
+    PodRowFilter,
+    place_of,
+    pod_rows_of,
+)
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -58,6 +65,9 @@ def filter_of(
         for name, column in _COLUMNS.items()
         if getattr(wanted, name) is not None
     }
+    is_pending = wanted.state == PENDING
+    if is_pending:
+        del asked["state"]
     plugin, reason = wanted.plugin, wanted.reason
     is_refused = plugin is not None or reason is not None
     numbers = frozenset(stream.rows.numbers(plugin, reason)) if is_refused else frozenset()
@@ -68,6 +78,8 @@ def filter_of(
         if not sees.sees(row["namespace"]):
             return False
         if any(row[column] != value for column, value in asked.items()):
+            return False
+        if is_pending and row["state"] not in PENDING_STATES:
             return False
         if not (in_group(row) and is_named(row) and is_tried(row)):
             return False

@@ -20,7 +20,7 @@ from eventsched.questions.answer_shapes import (
 )
 
 NOW = Now(
-    stream="scheduler", position=812, now="2026-11-25T13:00:00.5+00:00", pods=12, waiting=3,
+    stream="scheduler", position=812, now="2026-11-25T13:00:00.5+00:00", pods=12, pending=3,
     states=[
         WaitingState(state="unschedulable", pods=3, oldest_seconds=700.0, oldest_since="…",
                      oldest="team-a/big-0"),
@@ -48,7 +48,7 @@ FRAME = """\
 scheduler  position 812  2026-11-25T13:00:00
 leader replica-1 (epoch 2)  log 0.04s behind, written 3s ago
 
-3 of 12 pods waiting  4.2 decisions/s  waited p50 0.1s, p99 2.5s (last 9)
+3 of 12 pods pending  4.2 decisions/s  waited p50 0.1s, p99 2.5s (last 9)
 
 STATE              PODS   OLDEST   WHICH
 unschedulable         3   11m40s   team-a/big-0
@@ -78,11 +78,11 @@ def test_a_frame_fits_the_screen_and_colours_take_no_room() -> None:
 def test_a_log_without_a_leader_or_records() -> None:
     log = LogFacts(head=0, written_at=None, lag_seconds=None, idle_seconds=None)
     empty = msgspec.structs.replace(
-        NOW, pods=0, waiting=0, states=[], reasons=[], nodes=None, leader=None, log=log,
+        NOW, pods=0, pending=0, states=[], reasons=[], nodes=None, leader=None, log=log,
         waits=Waits(pods=0, p50_seconds=None, p99_seconds=None), decisions_per_second=0.0,
     )  # fmt: skip
     assert frame(empty, 0, 0, plain)[1:] == [
-        "no leader", "", "0 of 0 pods waiting  0.0 decisions/s", "",
+        "no leader", "", "0 of 0 pods pending  0.0 decisions/s", "",
         "STATE              PODS   OLDEST   WHICH",
     ]  # fmt: skip
 
