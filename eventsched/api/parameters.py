@@ -79,7 +79,9 @@ class Parameter(NamedTuple):
 
     def _number(self, text: str) -> int:
         if not _is_number(text) or len(text) > len(str(MOST)):
-            raise InputError(self.name, f"{text[:40]!r} is not a number", "write digits only")
+            raise InputError(
+                self.name, f"{text[:40]!r} is not a number", "write digits, such as 20"
+            )
         number = int(text)
         if not self.least <= number <= self.most:
             problem = f"{number} is out of range"

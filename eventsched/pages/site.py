@@ -349,8 +349,8 @@ def _refused(error: InputError) -> ApiAnswer:
 def _in_words(answer: ApiAnswer) -> str:
     """The problem of an answer as one line."""
     problem = problem_of(answer.status, answer.document)
-    words = (problem["where"], problem["detail"], problem["remedy"])
-    return "; ".join(filter(None, words))
+    words = "; ".join(filter(None, (problem["detail"], problem["remedy"])))
+    return f"{problem['where']}: {words}" if problem["where"] else words
 
 
 def _stream(streams: list[Mapping[str, Any]], name: str | None) -> str | None:

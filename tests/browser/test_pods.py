@@ -161,6 +161,9 @@ def test_a_typo_in_the_time_is_marked_there(watched: Watched, url: str) -> None:
             assert watched.accessibility(page) == []
             page.get_by_role("link", name="As it is now").click()
             expect(page.locator("#problem-text")).to_have_count(0)
+        page.goto(f"{url}/findings?stream={ODD}&limit=x")
+        expect(page.get_by_label("limit")).to_have_accessible_description(re.compile("digits"))
+        assert watched.accessibility(page) == []
 
 
 def test_a_group_by_holds_at_once(watched: Watched, url: str) -> None:

@@ -97,6 +97,29 @@ def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
 
 
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])
+def test_a_wrong_field_says_what_is_accepted(watched: Watched, url: str, has_script: bool) -> None:
+    watched.expected = "status of 400"
+    with watched.page(script=has_script) as page:
+        page.goto(f"{url}{PATH}")
+        field = page.get_by_label("From position or time")
+        field.fill("yesterdy")
+        page.get_by_role("button", name="Decide again").click()
+        expect(page.locator("#outcome")).to_contain_text("Nothing was decided")
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_have_accessible_description(
+            re.compile("'yesterdy' is neither a position nor a time; write a number")
+        )
+        if has_script:
+            assert watched.accessibility(page) == []
+        field.fill("0")
+        page.get_by_label("Until").fill("400")
+        page.get_by_role("button", name="Decide again").click()
+        expect(page.locator("#outcome")).to_contain_text("What would have been")
+        expect(page.locator(".field-problem")).to_have_count(0)
+        expect(field).not_to_have_attribute("aria-invalid", "true")
+
+
+@pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])
 def test_back_and_a_reload_have_the_result_and_what_was_typed(
     watched: Watched, url: str, has_script: bool
 ) -> None:

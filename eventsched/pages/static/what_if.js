@@ -38,10 +38,14 @@ function profiles(answer) {
   });
 }
 
+function showFilledWith(isSo) {
+  const said = place("filled-with");
+  if (said) said.hidden = !isSo;
+}
+
 async function checkTyped() {
   const { value: text, defaultValue } = place("configuration");
-  const filledWith = place("filled-with");
-  if (filledWith) filledWith.hidden = text !== defaultValue;
+  showFilledWith(text === defaultValue);
   check?.abort();
   const own = (check = new AbortController());
   if (!text.trim()) return showCheck(false);
@@ -58,6 +62,7 @@ async function checkTyped() {
 document.addEventListener("input", (event) => {
   if (!event.target.closest("form[data-ask]")) return;
   const isConfiguration = event.target.id === "configuration";
+  if (isConfiguration) showFilledWith(event.target.value === event.target.defaultValue);
   clearTimeout(timer);
   timer = setTimeout(() => {
     keepTyped();
@@ -160,14 +165,17 @@ function adoptChanges(form, page) {
   checkTyped();
 }
 
-// The field that the answer is about, if something is wrong with it.
+// The field that the answer is about, if something is wrong with it, and what.
 function markFields(page) {
-  for (const field of document.querySelectorAll(`${FIELDS}:not(textarea)`)) {
+  for (const old of document.querySelectorAll(".field-problem")) old.remove();
+  for (const field of document.querySelectorAll(FIELDS)) {
     const fresh = page.querySelector(`form[data-ask="${field.form.dataset.ask}"] [name="${field.name}"]`);
     for (const name of ["aria-invalid", "aria-describedby"]) {
       if (fresh?.hasAttribute(name)) field.setAttribute(name, fresh.getAttribute(name));
       else field.removeAttribute(name);
     }
+    const problem = fresh?.nextElementSibling;
+    if (problem?.matches(".field-problem")) field.after(document.importNode(problem, true));
   }
 }
 

@@ -134,8 +134,9 @@ def test_an_unknown_plugin_is_refused_at_its_field() -> None:
     page = _post(api, plugin="NodeResourceFit", **fields)
     assert page.status_code == 400
     assert "/api/v1/configuration/check" not in [path for path, _, _ in api.asked]
-    assert "<strong>plugin:</strong> NodeResourceFit is not known" in page.text
-    assert "did you mean NodeResourcesFit" in page.text
+    assert "<strong>Plugin:</strong> NodeResourceFit is not known" in page.text
+    field = page.text.partition('name="plugin"')[2].partition("</label>")[0]
+    assert "NodeResourceFit is not known; did you mean NodeResourcesFit" in field
     [marked] = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
     assert marked.startswith('input name="plugin" value="NodeResourceFit"')
     assert "kind: a\n</textarea>" in page.text
@@ -210,10 +211,33 @@ def test_new_pods() -> None:
 def test_a_problem_is_on_the_page() -> None:
     page = _post(_api(**{"what-if": WRONG}), ask="what-if", until="3")
     assert page.status_code == 400
-    assert "<strong>from:</strong> is 3" in page.text
+    assert "<strong>From position or time:</strong> is 3" in page.text
+    assert "Bad Request" not in page.text
+    field = page.text.partition('name="from"')[2].partition("</label>")[0]
+    assert '<small class="field-problem" id="problem-text">is 3; say 4.</small>' in field
     marked = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
     assert [each.partition(" value")[0] for each in marked] == ['input name="from"']
     assert 'name="until" value="3"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("ask", "api", "where", "field"),
+    [
+        ("what-if", "what-if", "configuration: profiles[0]", 'textarea id="configuration"'),
+        ("try", "try", "Pod default/a: spec in body", 'textarea id="new"'),
+        ("try", "try", "count", 'input name="count"'),
+    ],
+)
+def test_a_problem_is_beside_its_field(ask: str, api: str, where: str, field: str) -> None:
+    problem = {**WRONG, "where": where, "detail": f"has {MARKUP}"}
+    page = _post(_api(**{api: problem}), ask=ask, configuration="a: 1", pods="b", count="x")
+    [marked] = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
+    assert marked.startswith(field)
+    assert "problem-text" in marked.partition("aria-describedby=")[2]
+    beside = page.text.partition(marked)[2].partition("</small>")[0]
+    said = beside.partition('id="problem-text">')[2]
+    assert said.startswith("has &lt;" if where == "count" else f"{where}: has &lt;")
+    assert said.endswith("; say 4.")
 
 
 def test_results_are_kept_only_where_the_server_keeps_them() -> None:

@@ -176,8 +176,7 @@ def test_problems_have_pages() -> None:
     }  # fmt: skip
     answer = client(GivenApi(pods=problem)).get("/pods?sort=x")
     assert answer.status_code == 400
-    assert "<strong>sort:</strong> is unknown" in answer.text
-    assert "take another one" in answer.text
+    assert "<strong>sort:</strong> is unknown; take another one." in answer.text
     assert 'data-live="false"' in answer.text  # asking again does not help
     busy = {"title": "Service Unavailable", "status": 503, "detail": "is busy"}
     answer = client(GivenApi(pods=busy)).get("/pods")
@@ -235,7 +234,23 @@ def test_a_wrong_time_is_marked_where_it_is_typed() -> None:
     answer = client(GivenApi(**answers)).get("/?at=5")
     assert answer.status_code == 400
     assert 'size="18" aria-invalid="true" aria-describedby="problem-text"' in answer.text
-    assert "<strong>Go to:</strong>" in answer.text
+    strip = answer.text.partition('<section class="moment')[2].partition("</section>")[0]
+    assert "<strong>Go to:</strong> is &lt;/script" in strip
+    assert "; say 4." in strip
+    assert answer.text.count('id="problem-text"') == 1
+    assert "Bad Request" not in answer.text
+
+
+def test_a_wrong_value_of_an_address_can_be_corrected_on_the_page() -> None:
+    """Also one that the page has no field for; what else is asked for stays."""
+    answer = client(GivenApi(anomalies=_wrong("limit"))).get("/findings?stream=live&limit=x%26")
+    assert answer.status_code == 400
+    assert "Bad Request" not in answer.text
+    [field] = [each for each in answer.text.split("<") if 'aria-invalid="true"' in each]
+    assert field.startswith('input name="limit" value="x&amp;"')
+    assert '<input type="hidden" name="stream" value="live">' in answer.text
+    assert "<strong>limit:</strong> is &lt;/script" in answer.text
+    assert '<a class="button" href="?stream=live">Without it</a>' in answer.text
 
 
 def test_another_stream_is_asked_for_without_the_form() -> None:
