@@ -216,6 +216,8 @@ def test_whom_only_a_flush_brought_to_a_node(
     assert (found["failed"], found["placed"], found["waited_seconds"]) == (failed, placed, 360)
     assert failed < found["flushed"] < placed
     assert prod.get(f"/queue/flushed?{OF_STREAM}")["pods"] == [found]
+    assert whole.get(f"/queue/flushed?{OF_STREAM}")["total"] == 1
+    assert whole.get(f"/queue/flushed?{OF_STREAM}&before=1")["total"] == 0
     monkeypatch.setattr(flushed_pods, "LOOKED_AT", 1)
     pages = whole.pages(f"/queue/flushed?{OF_STREAM}", "pods")
     assert [each for page in pages for each in page] == [found]

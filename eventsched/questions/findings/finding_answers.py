@@ -122,10 +122,12 @@ class FlushedPodRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlushedPodsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods that a flush brought to a node, the newest flush first. ``next`` is the position to
-    go on from with ``before``, null at the end."""
+    """The pods that a flush brought to a node, the newest flush first; ``total`` of them among the
+    newest 20,000 attempts (before ``before``). ``next`` is the position to go on from with
+    ``before``, null at the end."""
 
     stream: str
     head: int
+    total: int
     pods: list[FlushedPodRow]
     next: int | None

@@ -18,7 +18,8 @@ SELECT min(w.seq) AS edge, count(*) AS looked FROM (
 """
 _FLUSHED = """
 SELECT m.seq AS flushed, m.at AS flushed_at, failed.seq AS failed, failed.at AS failed_at,
-       placed.seq AS placed, placed.node, CAST(m.pod AS text) AS uid, p.namespace, p.name
+       placed.seq AS placed, placed.node, CAST(m.pod AS text) AS uid, p.namespace, p.name,
+       count(*) OVER () AS total
 FROM eventsched_log.queue_move m
 JOIN eventsched_log.pod p ON p.stream = m.stream AND p.uid = m.pod
 CROSS JOIN LATERAL (
@@ -44,7 +45,7 @@ def flushed_pods_page(
     edge = stream.rows.one(_EDGE, high=high, most=LOOKED_AT)
     assert edge is not None
     if not edge["looked"]:
-        return FlushedPodsAnswer(stream=stream.name, head=head, pods=[], next=None)
+        return FlushedPodsAnswer(stream=stream.name, head=head, total=0, pods=[], next=None)
     visible, values = sees.condition("p.namespace")
     is_cut = edge["looked"] == LOOKED_AT
     rows = stream.rows.all(
@@ -63,4 +64,5 @@ def flushed_pods_page(
         )
         for row in rows
     ]  # fmt: skip
-    return FlushedPodsAnswer(stream=stream.name, head=head, pods=found, next=more)
+    total = rows[0]["total"] if rows else 0
+    return FlushedPodsAnswer(stream=stream.name, head=head, total=total, pods=found, next=more)

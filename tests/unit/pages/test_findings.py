@@ -15,7 +15,7 @@ from tests.unit.pages.test_site import MARKUP, GivenApi, client
 UID = "00000000-0000-0000-0000-000000000001"
 UNSEEN = {"namespace": None, "pod": None, "uid": None, "priority": None}
 KINDS = ("starving", "unplaceable", "evicted again", "nominated again", "preempted for nothing")
-NO_FLUSHES = {"stream": "live", "head": 9, "pods": [], "next": None}
+NO_FLUSHES = {"stream": "live", "head": 9, "total": 0, "pods": [], "next": None}
 
 
 def case(kind: str, name: str = MARKUP, uid: str = UID, **facts: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_examples_lead_to_their_evidence() -> None:
     }  # fmt: skip
     api = GivenApi(
         anomalies=anomalies(starving, wasted, more="starving"),
-        flushed={**NO_FLUSHES, "pods": [found]},
+        flushed={**NO_FLUSHES, "total": 1, "pods": [found]},
     )
     text = unescape(client(api).get("/findings").text)
     assert "<script>alert" not in text.partition('id="answer"')[0].replace(MARKUP, "")
@@ -97,14 +97,18 @@ def test_pods_of_one_workload_are_one_row() -> None:
     assert " pods</small>" not in wasted
 
 
-def test_pods_after_a_flush_are_not_counted_to_the_end() -> None:
+def test_pods_after_a_flush_are_counted_to_the_end() -> None:
+    """Those that are listed are the newest."""
     found = {
         "namespace": "prod", "pod": "late", "uid": UID, "failed": 3, "flushed": 4,
         "flushed_at": "2026-11-25T10:06:00+00:00", "placed": 5, "node": "n1", "waited_seconds": 360,
     }  # fmt: skip
-    api = GivenApi(anomalies=anomalies(), flushed={**NO_FLUSHES, "pods": [found], "next": 4})
+    api = GivenApi(
+        anomalies=anomalies(), flushed={**NO_FLUSHES, "total": 57, "pods": [found], "next": 4}
+    )
     text = client(api).get("/findings").text
-    assert "more than 1<" in text
+    assert '<td class="number">57</td>' in text
+    assert "the newest 1 of 57" in text
     assert 'href="?limit=1000"' in text
     assert "eventsched queue --missed-wake-ups" in text
 

@@ -39,6 +39,20 @@ def test_a_workload_by_why_its_pods_wait() -> None:
     assert "Next step: make room for &lt;b&gt;<a" in text
 
 
+def test_the_time_shown_is_kept_and_the_page_says_that_it_is_about_the_present() -> None:
+    text, api = text_of("/workloads/prod/job/report?stream=live&at=5")
+    assert "at=" not in api.asked[0][1]
+    assert "This page shows the present, not 5:" in text
+    kept = "/pods?stream=live&amp;at=5&amp;namespace=prod&amp;owner=report&amp;by=reason"
+    assert f'<a href="{kept}">why pods of report waited</a>' in text
+    assert '<a href="?stream=live">Back to the present</a>' in text
+    text, _ = text_of("/workloads/prod/job/report?stream=live")
+    assert "the present, not" not in text
+    more = {"kind": "PodGroup", "minimum": 3, "members": [], "why": "it is complete"}
+    text, _ = text_of("/workloads/-/group/gang?at=5", **more)
+    assert '<a href="/pods?at=5&amp;namespace=prod&amp;by=reason">why pods of prod waited' in text
+
+
 def test_a_pod_group_with_its_members() -> None:
     members = [{"pod": "prod/a", "node": None}, {"pod": "prod/c", "node": MARKUP}]
     more = {"kind": "PodGroup", "minimum": 3, "members": members, "next_step": "add a node"}
