@@ -39,7 +39,7 @@ class DependenceCheck:
             _by_row(answers, table.alive[: table.size].tolist()),
             list(table.nodes),
             table.usage_journal.end,
-            (table.image_version, table.samples.version),
+            (table.images.version, table.samples.version),
         )
         last = self._last.get(signature)
         self._last[signature] = current

@@ -4,20 +4,24 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import takewhile
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.replay import assembled
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodDecided, PodUnreserved
 from eventsched.domain.state import snapshot
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
 from eventsched.history.undecided_pods import undecided_error
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.history.why_not.shortfall import Shortfall, shortfall
 from eventsched.runtime import gc_tuning
+from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
@@ -61,36 +65,52 @@ def why_not(
         raise undecided_error("--why-not", full_name, recorded)
     began = time.perf_counter()
     decided = next(log.read(attempt.position))
-    with state_before(decided.cause) as folded:
-        copy = snapshot.copied(folded.state)
+    # Collections would look at the objects of each engine, which all go at the end.
+    with gc_tuning.paused(), state_before(decided.cause) as folded:
         pod = folded.state.pods[attempt.decided.uid].pod
+        assembly = _assembly(folded, log.stream, plugins)
+        decided_node = attempt.decided.node
+        found, short, decisions = _search(folded.state, assembly, pod, node, decided_node)
+    return WhyNot(
+        full_name, attempt.decided.attempt, attempt.position, node, found, decisions,
+        time.perf_counter() - began, bool(assembly.configuration.extenders),
+        _given_up(explained, attempt, node),
+        "" if (own := membership(pod)) is None else own.group.replace("/", "/group/"),
+        short,
+    )  # fmt: skip
+
+
+def _assembly(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly:
+    """The profiles in force in a state. Raises InputError."""
     if folded.opening is None:
-        problem = f"the configuration at position {decided.cause} is not known"
+        problem = f"the configuration at position {folded.position} is not known"
         raise InputError("--why-not", problem, "add --from-archive FOLDER")
     if folded.opening.inputs.get(OWN) or not folded.opening.plugins:
-        problem = f"stream {log.stream} has no configuration to decide with again"
+        problem = f"stream {stream} has no configuration to decide with again"
         raise InputError("--why-not", problem, "leave it out")
-    assembly = assembled(folded.opening, log.stream, plugins)
+    return assembled(folded.opening, stream, plugins)
+
+
+def _search(
+    state: SchedulerState, assembly: Assembly, pod: Pod, node: str, chosen: str
+) -> tuple[tuple[Remedy, ...], Shortfall | None, int]:
+    """The remedies, how far the node is from the one that was ``chosen``, and how often the pod was
+    decided again. The state stays as it is; engines with changes have copies of it. Raises
+    InputError for an unknown node."""
+    copy = cache(partial(snapshot.copied, state))
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
         profiles = dict(assembly.profiles)
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
         engine = replace(assembly, profiles=profiles).engine(with_detail=False)
-        with gc_tuning.paused():
-            engine.restore(copy, copy.position)
+        engine.restore(copy(), state.position)
         return engine
 
-    hypothesis = Hypothesis(make_engine, pod, node)
-    short = shortfall(hypothesis, attempt.decided.node)
-    found = tuple(remedies(hypothesis))
-    return WhyNot(
-        full_name, attempt.decided.attempt, attempt.position, node, found, hypothesis.decisions,
-        time.perf_counter() - began, bool(assembly.configuration.extenders),
-        _given_up(explained, attempt, node),
-        "" if (own := membership(pod)) is None else own.group.replace("/", "/group/"),
-        short,
-    )  # fmt: skip
+    unchanged = assembly.engine(with_detail=False, state=state)
+    hypothesis = Hypothesis(make_engine, pod, node, unchanged)
+    short = shortfall(hypothesis, chosen)
+    return tuple(remedies(hypothesis)), short, hypothesis.decisions
 
 
 def _given_up(explained: Explanation, attempt: ExplainedAttempt, node: str) -> PodUnreserved | None:

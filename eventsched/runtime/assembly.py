@@ -11,9 +11,9 @@ import traceback
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +25,7 @@ from eventsched.cluster.files import read_text
 from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.errors import InputError
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from eventsched.scheduling.config import configuration, resolution
@@ -101,9 +102,10 @@ class Assembly:
         return replace(again, warnings=self.warnings)
 
     def engine(
-        self, *, with_detail: bool = True, detail_levels: DetailLevels | None = None
-    ) -> Engine:
-        """A new engine with these profiles."""
+        self, *, with_detail: bool = True, detail_levels: DetailLevels | None = None,
+        state: SchedulerState | None = None,
+    ) -> Engine:  # fmt: skip
+        """A new engine with these profiles; it goes on from ``state`` if that is given."""
         backoff = Backoff(
             self.configuration.pod_initial_backoff_seconds or 0,
             self.configuration.pod_max_backoff_seconds or 0,
@@ -111,7 +113,7 @@ class Assembly:
         extenders = extenders_of(self.configuration.extenders)
         return Engine(
             self.profiles, backoff, with_detail=with_detail, detail_levels=detail_levels,
-            extenders=extenders,
+            extenders=extenders, state=state,
         )  # fmt: skip
 
     @property
@@ -212,7 +214,7 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
     """Plugin name → class, of all plugins. Raises InputError for a file that cannot be imported or
     holds no plugin, and for a name that is taken."""
     known: dict[str, type[Any]] = dict(IN_TREE)
-    for entry in entry_points(group=ENTRY_POINTS):
+    for entry in _installed():
         if entry.value.partition(":")[0].startswith("eventsched.plugins."):
             continue
         where = f"entry point {entry.name} = {entry.value}"
@@ -235,6 +237,13 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
         for plugin in plugins:
             _add(known, plugin, str(path))
     return known
+
+
+@cache
+def _installed() -> tuple[EntryPoint, ...]:
+    """The plugins of installed packages. Read once: for a question about the past, a dozen files
+    for each package would take longer than the configuration."""
+    return tuple(entry_points(group=ENTRY_POINTS))
 
 
 def misspelt(known: Mapping[str, type[Any]]) -> list[str]:

@@ -11,6 +11,7 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.eventlog.port import StoredSnapshot
 
 FORMAT = 1
@@ -41,7 +42,10 @@ def label() -> str:
 
 
 class _SnapshotBody(msgspec.Struct):
-    engine: msgspec.Raw
+    engine: StateSnapshot
+
+
+_decoder = msgspec.json.Decoder(_SnapshotBody)
 
 
 def snapshot_of(state: SchedulerState, batch_hash: bytes) -> StoredSnapshot:
@@ -51,16 +55,16 @@ def snapshot_of(state: SchedulerState, batch_hash: bytes) -> StoredSnapshot:
     return StoredSnapshot(state.position, batch_hash, state.digest(), label(), body)
 
 
-def engine_state(stored: StoredSnapshot) -> bytes | None:
+def engine_state(stored: StoredSnapshot) -> StateSnapshot | None:
     """The state of the engine in a snapshot of a leader or a simulation, for ``Engine.restore``;
-    None if it has another format."""
+    None if it has another format or is damaged."""
     if not is_readable(stored.version):
         return None
     try:
         plain = stored.body
         if not plain.startswith(b"{"):  # release 0.1 did not compress a leader's
             plain = zlib.decompress(plain)
-        return bytes(msgspec.json.decode(plain, type=_SnapshotBody).engine)
+        return _decoder.decode(plain).engine
     except (zlib.error, msgspec.MsgspecError):
         return None
 

@@ -50,11 +50,13 @@ class Engine:
         detail_levels: DetailLevels | None = None,
         classes: ClassCache | None = None,
         extenders: Sequence[Extender] = (),
+        state: SchedulerState | None = None,
     ) -> None:
         """``profiles`` are keyed by schedulerName and share one QueueSort. Without detail,
         decisions carry neither vectors nor digests; that serves to measure the cost of
-        recording. With it they carry the vectors that ``detail_levels`` says, by default all."""
-        self._step = EngineStep(profiles, extenders)
+        recording. With it they carry the vectors that ``detail_levels`` says, by default all.
+        An engine of a ``state`` goes on from it; a new one has an empty state."""
+        self._step = EngineStep(profiles, extenders, state)
         self.set_detail(detail_levels or DetailLevels())
         self._classes = classes or ClassCache()
         self._scheduling_queue = SchedulingQueue(self._step, backoff or Backoff())

@@ -17,6 +17,7 @@ from eventsched.domain.objects import (
     SpreadConstraint,
 )
 from eventsched.domain.records import PodDecided
+from eventsched.domain.state import snapshot
 from eventsched.history.why_not import changes
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import remedies
@@ -97,8 +98,18 @@ def test_each_remedy_works_and_no_part_can_be_left_out() -> None:
         def make_engine(weights: Mapping[str, int]) -> Engine:
             return _engine(nodes, bound, weights)
 
-        hypothesis = Hypothesis(make_engine, pod, name)
-        for remedy in remedies(hypothesis):
+        unchanged = make_engine({})
+        digest = unchanged.state.digest()
+
+        def copied_engine(weights: Mapping[str, int]) -> Engine:
+            engine = engine_with(weights=weights)
+            engine.restore(snapshot.copied(unchanged.state), unchanged.position)
+            return engine
+
+        # As for a question about the past: engines with changes are copies of one state.
+        found = remedies(Hypothesis(copied_engine, pod, name, unchanged))
+        assert unchanged.state.digest() == digest
+        for remedy in found:
             if remedy.stuck is not None:
                 # The overhead of a runtime class cannot be lowered.
                 assert remedy.stuck.plugins == ("NodeResourcesFit",)

@@ -177,7 +177,7 @@ class NodeView:
     def image_sizes(self, name: str) -> tuple[Int64s, int]:
         """int64[n]: size in bytes of an image on each node, 0 without it; and the number of nodes
         in the whole cluster that have it."""
-        holders = self._table.image_holders(name)
+        holders = self._table.images.of(name)
         sizes = np.zeros(self._table.size, dtype=np.int64)
         if holders:
             sizes[list(holders)] = list(holders.values())

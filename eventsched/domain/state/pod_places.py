@@ -1,6 +1,7 @@
 """Which pod is booked on which node. Columns, quotas and NUMA reports follow from it."""
 
 from collections.abc import Iterable
+from operator import attrgetter
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -73,14 +74,18 @@ class PodPlaces:
             uids = self.nodes.residents[row]
         return [self.pods[uid] for uid in uids]
 
-    def put_back(self, pod_state: PodState) -> None:
-        """Books a pod from a snapshot. Call it in ``booking_order``: victims of equal importance
-        are chosen by it."""
-        pod_state.pod = self._interned(pod_state.pod)
-        if pod_state.row >= 0:
-            self.nodes.place(pod_state.row, pod_state.pod)
-        elif pod_state.booked_node:
-            self._on_unknown_nodes.setdefault(pod_state.booked_node, {})[pod_state.pod.uid] = None
+    def put_back(self, pod_states: Iterable[PodState]) -> None:
+        """Books the pods of a snapshot, by ``booking_order``: victims of equal importance are
+        chosen by it."""
+        placed: list[tuple[int, Pod]] = []
+        for pod_state in sorted(pod_states, key=attrgetter("booking_order")):
+            pod_state.pod = self._interned(pod_state.pod)
+            if pod_state.row >= 0:
+                placed.append((pod_state.row, pod_state.pod))
+            elif pod_state.booked_node:
+                uids = self._on_unknown_nodes.setdefault(pod_state.booked_node, {})
+                uids[pod_state.pod.uid] = None
+        self.nodes.place_all(placed)
 
     def _book_on_row(self, pod_state: PodState) -> None:
         row = self.nodes.rows.get(pod_state.booked_node)

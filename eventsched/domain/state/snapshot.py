@@ -251,8 +251,7 @@ def _restore_pods(state: "SchedulerState", snapshot: StateSnapshot) -> None:
     """Pods with their bookings, reservations, nominations and evictions."""
     for pod in snapshot.pods:
         state.pods[pod.pod.uid] = _pod_state(pod)
-    for pod_state in sorted(state.pods.values(), key=lambda pod_state: pod_state.booking_order):
-        state.put_back(pod_state)
+    state.put_back(state.pods.values())
     for uid, reservation in snapshot.reservations.items():
         restored = _filled(Reservation.__new__(Reservation), reservation)
         restored.carry, restored.waits = dict(restored.carry), dict(restored.waits)

@@ -241,8 +241,9 @@ class Reader:
         return float(self.rows(_SECONDS)[0]["seconds"] or 0.0)
 
     def rows(self, query: str, **values: Any) -> list[RowMapping]:
-        """The rows of a query with named parameters (``:name``); ``:s`` is the stream's number."""
-        with self.connection() as connection:
+        """The rows of a query with named parameters (``:name``); ``:s`` is the stream's number. A
+        transaction around it would take as long as the query."""
+        with self.connection(one_moment=False) as connection:
             found = connection.execute(text(query), {"s": self.number, **values})
             return list(found.mappings().all())  # row by row takes twice as long
 

@@ -48,15 +48,20 @@ class Hypothesis:
     """A pod, a node, and the state of the scheduler before an attempt."""
 
     def __init__(
-        self, make_engine: Callable[[Mapping[str, int]], Engine], pod: Pod, node: str
+        self,
+        make_engine: Callable[[Mapping[str, int]], Engine],
+        pod: Pod,
+        node: str,
+        unchanged: Engine | None = None,
     ) -> None:
         """``make_engine`` gives a new engine with the state before the attempt, and with other
-        weights of the pod's profile by plugin. Raises InputError for a node that was not there, and
-        for a pod of no profile."""
+        weights of the pod's profile by plugin. ``unchanged`` is one that is there already; it is
+        only asked and stays as it is. Raises InputError for a node that was not there, and for a
+        pod of no profile."""
         self._make_engine = make_engine
         self.pod = pod
-        self._engines: dict[tuple[AnyChange, ...], Engine] = {}
-        self.engine = self._engine_with(())
+        self.engine = make_engine({}) if unchanged is None else unchanged
+        self._engines: dict[tuple[AnyChange, ...], Engine] = {(): self.engine}
         state = self.engine.state
         row = state.nodes.rows.get(node)
         found = None if row is None else state.nodes.nodes[row]

@@ -33,11 +33,11 @@ _UNUSABLE = (msgspec.MsgspecError, LookupError, ValueError, InputError)
 
 
 class StoredState(NamedTuple):
-    """A state that is stored beside a log: that before the record at a position, as bytes for
+    """A state that is stored beside a log: that before the record at a position, for
     ``Engine.restore``, and its digest."""
 
     position: int
-    body: bytes
+    body: bytes | snapshot.StateSnapshot
     digest: str
 
 
@@ -63,9 +63,10 @@ def stored_states(reader: Reader, position: int) -> Iterator[StoredState]:
     the newest first: snapshots, then the newest checkpoint."""
     before = position + 1
     while (stored := reader.snapshot(before)) is not None:
-        body = engine_state(stored)
-        if body is not None and reader.hash_before(stored.position) == stored.hash:
-            yield StoredState(stored.position, body, stored.digest)
+        if reader.hash_before(stored.position) == stored.hash:
+            body = engine_state(stored)
+            if body is not None:
+                yield StoredState(stored.position, body, stored.digest)
         before = stored.position
     start = last_start(reader, position)
     if start is not None:

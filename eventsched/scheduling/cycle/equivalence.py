@@ -158,7 +158,7 @@ class EquivalenceClass:
         """Brings all columns up to date with the table. Raises PluginError; all columns are then
         computed again by the next call."""
         seen, now = self._cursors, (table.node_journal.end, table.usage_journal.end)
-        beyond = table.image_version if self._reads_images else 0
+        beyond = table.images.version if self._reads_images else 0
         if self._reads_samples:
             beyond += table.samples.version  # both only rise, so the sum changes with either
         if seen == (*now, beyond):

@@ -15,6 +15,7 @@ from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.domain.units import nanoseconds
 
 NAMES = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name")
+_NAMES = frozenset(NAMES)
 MINIMUM = "pod-group.scheduling.sigs.k8s.io/min-available"
 TIMEOUT = "pod-group.scheduling.sigs.k8s.io/timeout"
 ANNOTATIONS = (*NAMES, MINIMUM, TIMEOUT)
@@ -38,6 +39,11 @@ def label_or_annotation(pod: Pod, key: str) -> str | None:
     """A pod's label; its annotation if it has no such label."""
     label = pod.labels.get(key)
     return pod.annotations.get(key) if label is None else label
+
+
+def names_group(pod: Pod) -> bool:
+    """Whether a pod has a label or annotation for the name of a group, which few have."""
+    return not (_NAMES.isdisjoint(pod.labels) and _NAMES.isdisjoint(pod.annotations))
 
 
 def membership(pod: Pod) -> GroupMembership | None:

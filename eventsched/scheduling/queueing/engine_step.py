@@ -19,7 +19,7 @@ from eventsched.scheduling.framework import POINTS, Cycle, MemoryBounds, PluginE
 from eventsched.scheduling.framework.cycle_context import MemoryExpiry
 from eventsched.scheduling.framework.extender import Extender
 from eventsched.scheduling.framework.plugin import wider
-from eventsched.scheduling.framework.pod_groups import PodGroups
+from eventsched.scheduling.framework.pod_groups import PodGroups, names_group
 from eventsched.scheduling.framework.profile import Profile, profile_for
 from eventsched.scheduling.queueing.queue_index import QueueIndex
 
@@ -31,8 +31,11 @@ _REGROUPS = {row.record: row.uid for row in CATALOGUE if row.regroups_pod}
 class EngineStep:
     """The state, the queue, and the records made since the last ``drain``."""
 
-    def __init__(self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = ()) -> None:
-        self.state = SchedulerState()
+    def __init__(
+        self, profiles: Mapping[str, Profile], extenders: Sequence[Extender] = (),
+        state: SchedulerState | None = None,
+    ) -> None:  # fmt: skip
+        self.state = SchedulerState() if state is None else state
         self.profiles = profiles
         self.extenders = extenders
         self.detail_levels = DetailLevels()
@@ -51,6 +54,8 @@ class EngineStep:
         self.position = 0
         self._cause = 0
         self._out: list[LogEntry] = []
+        if state is not None:
+            self.restored(state.position)
 
     def begin(self) -> None:
         """Starts a step: the next record is the cause of all that follow it."""
@@ -75,8 +80,9 @@ class EngineStep:
         """Indexes a state restored from a snapshot. ``position`` is that of the next record."""
         self.position = position
         state = self.state
-        for uid in state.pods:
-            self.groups.note(uid)
+        for uid, pod_state in state.pods.items():
+            if names_group(pod_state.pod):
+                self.groups.note(uid)
         for uid, pod_state in state.pods.items():
             # Of the others the new index has nothing to note: they are bound, most of all pods.
             if pod_state.queue is not None or uid in state.reservations:

@@ -30,7 +30,7 @@ def kept(engine: Engine) -> dict[str, int]:
         "pods": len(state.pods),
         "specs": len(state._specs),
         "unplaced": len(state._on_unknown_nodes),
-        "images": len(nodes._images),
+        "images": len(nodes.images),
         "host ports": len(nodes.host_ports._by_port),
         "unoffered": len(nodes.unoffered),
     }

@@ -8,8 +8,10 @@ import pytest
 
 from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT, Behaviour
+from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import NodeView
-from eventsched.domain.objects import Container, Node, Pod, PodSpec
+from eventsched.domain.nodes.pod_counts import PodQuery
+from eventsched.domain.objects import Container, Node, Pod, PodSpec, Requirement
 from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.cycle import judgement_recording
@@ -280,3 +282,30 @@ def test_a_verdict_of_many_words_has_no_entry_of_its_own() -> None:
     [message] = messages(engine, [greedy()])
     assert len(message) > judgement_recording.LONGEST_VERDICT
     assert verdicts(engine) == [(judgement_recording.ONE_OF_MANY,)]
+
+
+def test_pods_that_are_booked_together_are_booked_as_one_by_one() -> None:
+    query = PodQuery(None, (Requirement(key="app", operator="In", values=("a0",)),))
+    pods = [
+        (number % 2, make_pod(f"p{number}", cpu=100 * number, labels={"app": f"a{number % 3}"}))
+        for number in range(20)
+    ]
+    pods += [(1, greedy(f"g{number}", invented(3, start=number))) for number in range(4)]
+    pods.append((0, make_pod("port", ports=[80])))
+    one_by_one, together = NodeTable(), NodeTable()
+    for table in (one_by_one, together):
+        for name in ("n1", "n2"):
+            table.add(make_node(name, extra={"example.com/r00001": 8}))
+        table.count(query)
+    for row, pod in pods:
+        one_by_one.place(row, pod)
+    together.place_all(pods)
+    assert together.books.tolist() == one_by_one.books.tolist()
+    assert together.totals.tolist() == one_by_one.totals.tolist()
+    assert together.unoffered == one_by_one.unoffered != {}
+    assert list(map(list, together.residents)) == list(map(list, one_by_one.residents))
+    for table in (one_by_one, together):
+        changed = table.usage_journal.since(0)
+        assert changed is not None
+        assert changed.tolist() == [0, 1]
+        assert table.count(query).column[:2].tolist() == [4, 3]

@@ -285,6 +285,15 @@ def test_states_filled_from_one_copy_share_nothing_that_changes(seed: int) -> No
             assert_alike(live, filled)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_an_engine_of_a_state_is_as_the_one_that_made_it(seed: int) -> None:
+    live = engine()
+    for number, (at, stimulus) in enumerate(moments(seed)):
+        step(live, at, stimulus)
+        if number % 10 == 9:
+            assert_alike(live, Engine(PROFILES, state=live.state))
+
+
 def test_the_runs_have_everything() -> None:
     seen, held = set(), set()
     for seed in range(5):

@@ -93,10 +93,10 @@ class _EntryPoint:
 
 def test_plugins_are_found_through_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = type("Mine", (), {"name": "Mine", "score_node": lambda self, pod, node: 1})
-    monkeypatch.setattr(assembly, "entry_points", lambda group: [_EntryPoint(mine)])
+    monkeypatch.setattr(assembly, "_installed", lambda: (_EntryPoint(mine),))
     assert assembly.registry()["Mine"] is mine
     broken = _EntryPoint(RuntimeError("no such library"))
-    monkeypatch.setattr(assembly, "entry_points", lambda group: [broken])
+    monkeypatch.setattr(assembly, "_installed", lambda: (broken,))
     with pytest.raises(InputError, match=r"entry point Mine = somewhere:Mine: does not import"):
         assembly.registry()
 
