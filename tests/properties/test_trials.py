@@ -232,3 +232,31 @@ def test_a_label_of_a_rare_node_is_not_missing(step: int) -> None:
     assert (large.hopeless, large.missing_labels) == (("default/p0", "default/p1"), ())
     assert proposed(3000, zone="z40").missing_labels == ("zone=z40",)
     assert proposed(3000, **{HOSTNAME: "n39"}).missing_labels == (f"{HOSTNAME}=n39",)
+
+
+def test_a_pod_is_hopeless_only_if_no_shape_helps() -> None:
+    """All of forty shapes are as likely, and only the last one is large enough."""
+    nodes = [
+        even(f"n{number:02}", allocatable={CPU: 1000 + number, MEMORY: 4096 * MIB, PODS: 110})
+        for number in range(40)
+    ]
+    bound = [
+        msgspec.structs.replace(plain(f"b{row}", 500), node_name=node.name)
+        for row, node in enumerate(nodes)
+    ]
+    cluster = TrialCluster(ASSEMBLY, nodes, bound=bound)
+
+    def proposed(*sizes: int) -> NodeProposal:
+        arrivals = [TracePod(plain(f"p{number}", cpu)) for number, cpu in enumerate(sizes)]
+        run = run_trial(cluster, arrivals)
+        assert len(run.pending) == len(sizes)
+        return propose_nodes(run, nodes, lambda more: run_trial(cluster, arrivals, (), more))
+
+    fits = proposed(1039, 1039, 1039)
+    assert [(each.shape.example, each.number) for each in fits.nodes] == [("n39", 3)]
+    assert fits.hopeless == ()
+    some = proposed(1040, 1037)
+    assert [each.number for each in some.nodes] == [1]
+    assert some.nodes[0].shape.example in ("n37", "n38", "n39")
+    assert some.hopeless == ("default/p0",)
+    assert proposed(1040).hopeless == ("default/p0",)

@@ -16,7 +16,11 @@ HOSTNAME = "kubernetes.io/hostname"
 _OF_A_MOMENT = "node.kubernetes.io/"
 """Prefix of the taints that say how a node is doing: a new node does well."""
 _MOST_SHAPES = 6
-"""Shapes that are tried: those with the labels that pods ask for first, then the most common."""
+"""Shapes that are tried one by one: those with the labels that pods ask for first, then the most
+common. If none of them helps, all others are tried at once."""
+_MOST_NODES_AT_ONCE = 2_000
+"""Nodes of all these shapes together, unless there are more shapes: enough for each alone, so that
+no large pod group is taken for hopeless."""
 
 _Label = tuple[str, str]
 
@@ -105,13 +109,15 @@ def propose_nodes(
     ``templates`` are nodes that the cluster could have, with other names than those."""
     shapes = [NodeShape(node.name, node, 0) for node in templates]
     asked = _labels_asked_for(tried.pod for tried in run.pending)
-    shapes += _likely_shapes(nodes, asked)[: max(_MOST_SHAPES - len(shapes), 0)]
-    search = _Search(try_nodes, shapes, max(run.waiting, 1))
+    likely, first = _likely_shapes(nodes, asked), max(_MOST_SHAPES - len(shapes), 0)
+    search = _Search(try_nodes, shapes + likely[:first], max(run.waiting, 1), likely[first:])
     hopeless: dict[str, str] = {}
     pending = _pending(run)
     while rest := {uid: name for uid, name in pending.items() if uid not in hopeless}:
         best = search.best(rest.keys())
         if best is None:
+            if search.widen(rest.keys()):
+                continue
             hopeless |= rest
             break
         search.chosen[best.shape.example] = best
@@ -151,9 +157,14 @@ def _pending(run: TrialRun) -> dict[str, str]:
 class _Search:
     """The nodes chosen so far, by the example of their shape."""
 
-    def __init__(self, try_nodes: TryNodes, shapes: Sequence[NodeShape], most: int) -> None:
-        """``most`` is the number of nodes of a shape that are enough if any are."""
+    def __init__(
+        self, try_nodes: TryNodes, shapes: Sequence[NodeShape], most: int,
+        others: Sequence[NodeShape],
+    ) -> None:  # fmt: skip
+        """``most`` is the number of nodes of a shape that are enough if any are. ``others`` are
+        tried if ``shapes`` do not help."""
         self._try, self._shapes, self._most = try_nodes, shapes, most
+        self._others = others
         self.chosen: dict[str, NodesToAdd] = {}
 
     def run(self, chosen: Iterable[NodesToAdd]) -> TrialRun:
@@ -161,6 +172,22 @@ class _Search:
         return self._try(
             [new_node(each.shape, number) for each in chosen for number in range(each.number)]
         )
+
+    def widen(self, rest: Iterable[str]) -> bool:
+        """Tries nodes of all other shapes at once, and goes on with the shapes that took a pod of
+        those that are left. Returns False if there are none."""
+        others, self._others = self._others, ()
+        if not others:
+            return False
+        number = max(1, min(self._most, _MOST_NODES_AT_ONCE // len(others)))
+        run = self.run((*self.chosen.values(), *(NodesToAdd(each, number) for each in others)))
+        uids = frozenset(rest)
+        taken = {tried.node for tried in run.tried if tried.pod.uid in uids}
+        self._shapes = [
+            shape for shape in others
+            if any(new_node(shape, each).name in taken for each in range(number))
+        ]  # fmt: skip
+        return bool(self._shapes)
 
     def best(self, rest: Iterable[str]) -> NodesToAdd | None:
         """The shape of which the fewest nodes place the most of the pods that are left, all if
