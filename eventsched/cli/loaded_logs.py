@@ -6,6 +6,7 @@ stored: files have none, and a state of the past would be folded from the first 
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 import psycopg
@@ -42,6 +43,7 @@ def load_log(
                     batch, [tuple(each) for each in log.details(batch.first + batch.count)]
                 )
                 progress(loading.state.position, total)
+            loading.finish()
     except _AlteredError as altered:
         raise InputError(where, f"was altered: {altered}", _RESTORE) from altered
     except DamagedError as problem:
@@ -69,7 +71,8 @@ def _batches(log: Log, copy: StreamCopy) -> Iterator[StoredBatch]:
 
 def _begin(copy: StreamCopy, term: Epoch) -> None:
     try:
-        copy.begin(*term)
+        with _altered():
+            copy.begin(*term)
     except ValueError as problem:
         raise _AlteredError(f"it {problem}") from problem
 
@@ -84,12 +87,8 @@ class _Loading:
 
     def take(self, batch: StoredBatch, details: list[tuple[object, ...]]) -> None:
         """Appends a batch, applies its records, and stores a snapshot if one is due."""
-        try:
+        with _altered():
             self.copy.append(batch, details)
-        except psycopg.Error as problem:
-            if not (problem.sqlstate or "").startswith("ES"):
-                raise
-            raise _AlteredError(str(problem).splitlines()[0]) from problem
         for stored in batch.records:
             try:
                 self.state.apply(stored.record, stored.at)
@@ -98,4 +97,21 @@ class _Loading:
                 raise CorruptLogError(stored.position, reason) from problem
         if self.state.position >= self._stored + SNAPSHOT_EVERY:
             self._stored = self.state.position
-            self.copy.keep(snapshot_of(self.state, batch.hash))
+            with _altered():
+                self.copy.keep(snapshot_of(self.state, batch.hash))
+
+    def finish(self) -> None:
+        """Appends the last batches."""
+        with _altered():
+            self.copy.flush()
+
+
+@contextmanager
+def _altered() -> Iterator[None]:
+    """Raises _AlteredError if the database refuses a batch because of its hash or its term."""
+    try:
+        yield
+    except psycopg.Error as problem:
+        if not (problem.sqlstate or "").startswith("ES"):
+            raise
+        raise _AlteredError(str(problem).splitlines()[0]) from problem

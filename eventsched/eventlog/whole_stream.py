@@ -22,6 +22,7 @@ from eventsched.eventlog import vectors
 from eventsched.eventlog.addresses import NOTICES, libpq_url, shown
 from eventsched.eventlog.chain import ChainWriter, Head, SealedBatch, Term, genesis
 from eventsched.eventlog.port import Batch, StoredSnapshot
+from eventsched.eventlog.postgres.batch_loader import BatchLoader
 from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.eventlog.schema import migrations
 
@@ -31,10 +32,6 @@ SESSION = (
 )
 EXISTS = "SELECT FROM eventsched_log.stream WHERE name = %s"
 ACQUIRE = "SELECT stream, epoch, next FROM eventsched_log.acquire(%s, %s, %s, %s)"
-APPEND = """
-SELECT eventsched_log.append(%s::integer, %s::integer, %s, %s::bigint, %s::integer, %s::bigint,
-    %s::json, %s::bytea, %s::bytea, %s::json, %s::bigint[], %s::bigint[], %s::bytea[])
-"""
 KEEP = "SELECT eventsched_log.keep_snapshot(%s, %s, %s, %s, %s, %s, %s, %s)"
 LoadProgress = Callable[[int, int], None]
 """Called with the records that were loaded, and how many there are."""
@@ -42,13 +39,14 @@ LoadProgress = Callable[[int, int], None]
 
 class StreamCopy:
     """A stream that is written into a database again, with the terms, times and hashes that it had:
-    what copies it calls ``begin`` and ``append`` in the order of the log."""
+    what copies it calls ``begin`` and ``append`` in the order of the log, and ``flush`` at last."""
 
     def __init__(self, connection: psycopg.Connection[Any], stream: str, holder: str) -> None:
         """The connection is in a transaction. ``holder`` is shown as the writer of the stream."""
         self._connection, self._stream, self._holder = connection, stream, holder
         self._number = 0
         self._hash = genesis(stream)
+        self._loader = BatchLoader(connection)
         self.term = Term(stream, 0, b"")
         """The last term that began."""
 
@@ -58,7 +56,9 @@ class StreamCopy:
         return self._number
 
     def begin(self, epoch: int, token: bytes, first: int) -> None:
-        """Begins a term. Raises ValueError, which says why, if it is not the one that follows."""
+        """Begins a term. Raises ValueError, which says why, if it is not the one that follows, and
+        psycopg.Error as ``flush`` does."""
+        self.flush()
         values = (self._stream, UUID(bytes=token), self._holder, __version__)
         row = self._connection.execute(ACQUIRE, values).fetchone()
         assert row is not None
@@ -68,21 +68,21 @@ class StreamCopy:
         self._number, self.term = row[0], Term(self._stream, epoch, token)
 
     def append(self, batch: StoredBatch, details: list[tuple[Any, ...]]) -> None:
-        """Appends a batch, and the vectors of its decisions: position, base, bytes. Raises
-        psycopg.Error with a code that begins with ES if its hash or its term is another one."""
-        seqs, bases, bodies = map(list, zip(*details, strict=True)) if details else ([], [], [])
-        self._connection.execute(
-            APPEND,
-            (
-                self._number, batch.epoch, UUID(bytes=self.term.token), batch.first, batch.count,
-                batch.written_at, batch.mark, self._hash, batch.hash, batch.body,
-                seqs, bases, bodies,
-            ),
-        )  # fmt: skip
+        """Adds a batch, and the vectors of its decisions: position, base, bytes. Raises
+        psycopg.Error as ``flush`` does."""
+        term = self.term._replace(epoch=batch.epoch)
+        self._loader.add(self._number, term, batch, self._hash, details)
         self._hash = batch.hash
 
+    def flush(self) -> None:
+        """Appends what was added. Raises psycopg.Error with a code that begins with ES if the hash
+        or the term of a batch is another one."""
+        self._loader.flush()
+
     def keep(self, snapshot: StoredSnapshot) -> None:
-        """Stores a snapshot of the state after the last batch."""
+        """Stores a snapshot of the state after the last batch. Raises psycopg.Error as ``flush``
+        does."""
+        self.flush()
         self._connection.execute(KEEP, _snapshot_values(self._number, self.term, snapshot))
 
 
@@ -123,15 +123,18 @@ class WholeStream(ChainWriter):
         UnavailableError; nothing was written then."""
         with new_stream_transaction(address, self.stream) as connection:
             self._file.seek(0)
-            number, term = 0, self._term
+            number, term, loader = 0, self._term, BatchLoader(connection)
             while (kept := self._next()) is not None:
+                if isinstance(kept, SealedBatch):
+                    loader.add(number, kept.term, *_parts(kept))
+                    progress(kept.head.next, self.head)
+                    continue
+                loader.flush()
                 if isinstance(kept, Term):
                     number, term = _acquired(connection, kept, self._holder), kept
-                elif isinstance(kept, StoredSnapshot):
-                    connection.execute(KEEP, _snapshot_values(number, term, kept))
                 else:
-                    connection.execute(APPEND, _values(number, kept))
-                    progress(kept.head.next, self.head)
+                    connection.execute(KEEP, _snapshot_values(number, term, kept))
+            loader.flush()
 
     def _keep(self, kept: Term | SealedBatch | StoredSnapshot) -> None:
         try:
@@ -199,14 +202,14 @@ def _snapshot_values(number: int, term: Term, snapshot: StoredSnapshot) -> tuple
     )  # fmt: skip
 
 
-def _values(number: int, sealed: SealedBatch) -> tuple[Any, ...]:
-    details = sealed.details
-    return (
-        number, sealed.term.epoch, UUID(bytes=sealed.term.token), sealed.first, sealed.count,
-        sealed.written_at, sealed.mark.decode(), sealed.previous, sealed.hash,
-        sealed.body.decode(), list(details), [detail.base for detail in details.values()],
-        [vectors.pack(detail) for detail in details.values()],
+def _parts(sealed: SealedBatch) -> tuple[StoredBatch, bytes, list[tuple[Any, ...]]]:
+    """The batch as it is stored, the hash of the one before, and its vectors."""
+    batch = StoredBatch(
+        sealed.first, sealed.count, sealed.term.epoch, sealed.written_at, sealed.mark.decode(),
+        sealed.hash, sealed.body.decode(),
     )  # fmt: skip
+    details = sealed.details.items()
+    return batch, sealed.previous, [(at, each.base, vectors.pack(each)) for at, each in details]
 
 
 def _first_line(problem: psycopg.Error) -> str:

@@ -16,6 +16,7 @@ from eventsched.questions.answer_shapes import (
     WaitingState,
     Waits,
 )
+from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
 from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.pod_rows import JOIN_NAMED, PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream, present_after
@@ -41,15 +42,15 @@ ORDER BY n.seq LIMIT 1
 # The verdict of most nodes is the dominant one, unless evictions cannot help there.
 _REASONS_OF = f"""
 WITH chosen AS (
-    SELECT n.verdict, n.plugin, n.message, n.waiting_since, n.namespace, n.name,
+    SELECT n.verdict, n.waiting_since, n.namespace, n.name, {PLUGIN_TO_NAME} AS plugin,
+           {REASON_TO_NAME} AS reason,
            CASE WHEN n.verdict IS NOT NULL AND {rank_sql("most.plugin", "most.code")} > 0
                 THEN n.decided_seq END AS unsure
     FROM eventsched_log.pod_now n
     LEFT JOIN eventsched_log.verdict most ON most.stream = n.stream AND most.number = n.verdict
     WHERE n.stream = :s AND n.state IN :states AND n.decided_seq IS NOT NULL{{visible}}
 )
-SELECT coalesce(named.number, n.verdict) AS verdict, n.plugin,
-       CASE WHEN n.verdict IS NULL THEN n.message END AS message,
+SELECT coalesce(named.number, n.verdict) AS verdict, n.plugin, n.reason,
        count(*) AS pods, min(n.waiting_since) AS since, min(n.namespace || '/' || n.name) AS example
 FROM chosen n
 {JOIN_NAMED}
@@ -150,8 +151,8 @@ def _reasons(
     meanings = stream.rows.refusals(row["verdict"] for row in rows if row["verdict"] is not None)
     found: dict[tuple[str | None, str | None], WaitingReason] = {}
     for row in rows:
-        plugin, reason = row["plugin"] or None, row["message"]
-        if row["verdict"] is not None:
+        plugin, reason = row["plugin"] or None, row["reason"]
+        if row["verdict"] is not None and reason is None:
             refusal = meanings[row["verdict"]]
             plugin, reason = refusal.plugin, refusal.reason
         waited = None if row["since"] is None else (now - row["since"]) / 1e6

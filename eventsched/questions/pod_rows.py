@@ -10,6 +10,12 @@ from eventsched.domain.errors import InputError
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.answer_shapes import PodRow, Pods
 from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
+from eventsched.questions.overviews.excluded_nodes import (
+    IS_EXCLUDED,
+    PLUGIN_TO_NAME,
+    REASON_TO_NAME,
+    refusal_to_name,
+)
 from eventsched.questions.overviews.group_keys import (
     LONGEST_REASON,
     OwnerGroup,
@@ -43,11 +49,12 @@ JOIN_NAMED = f"""LEFT JOIN (
 """``named.number``, the same for all rows n of a common table ``chosen`` at once: a million lookups
 take minutes. Their ``unsure`` is the position of the decision if ``most`` is not of the lowest
 rank, else null."""
-_IS_NAMED_FIRST = f"""(n.verdict IS NOT NULL AND (
+_IS_NAMED_FIRST = f"""(n.verdict IS NOT NULL AND NOT {IS_EXCLUDED} AND (
     SELECT {NAMED_FIRST} FROM (SELECT) one
     LEFT JOIN eventsched_log.verdict most ON most.stream = :s AND most.number = n.verdict
-) IN :firsts OR n.verdict IS NULL AND coalesce(n.plugin, '') = :first_plugin
-    AND left(coalesce(n.message, ''), {LONGEST_REASON}) = :first_reason)"""
+) IN :firsts OR (n.verdict IS NULL OR {IS_EXCLUDED})
+    AND coalesce({PLUGIN_TO_NAME}, '') = :first_plugin
+    AND left(coalesce({REASON_TO_NAME}, ''), {LONGEST_REASON}) = :first_reason)"""
 _PRESENT = """
 SELECT CAST(n.uid AS text) AS uid, n.seq, n.since, n.waiting_since, n.decided_seq, n.attempts,
        n.priority, n.verdict, n.deleting, n.state, n.namespace, n.name, n.scheduler, n.owner_kind,
@@ -235,12 +242,12 @@ def conditions_of(
         f"{failed} AND EXISTS (SELECT FROM eventsched_log.refusal r WHERE r.stream = :s"
         f" AND r.seq = {decided} AND r.number IN :numbers)"
     )
-    others = ["n.verdict IS NULL"]  # an attempt that failed without a verdict on a node
+    others = [f"(n.verdict IS NULL OR {IS_EXCLUDED})"]  # failed without a verdict on a node
     if wanted.plugin is not None:
-        others.append("n.plugin = :plugin")
+        others.append(f"{PLUGIN_TO_NAME} = :plugin")
         values["plugin"] = wanted.plugin
     if wanted.reason is not None:
-        others.append("strpos(lower(n.message), lower(:reason)) > 0")
+        others.append(f"strpos(lower({REASON_TO_NAME}), lower(:reason)) > 0")
         values["reason"] = wanted.reason
     return f"{text} AND ({refused} OR {' AND '.join(others)})", values
 
@@ -280,7 +287,7 @@ def pod_rows_of(stream: LoggedStream, rows: Sequence[Any], present: int) -> list
 
 def _pod(stream: LoggedStream, row: Any, decided: Any, numbers: dict[int, int], now: int) -> PodRow:
     number = numbers.get(row["decided_seq"])
-    refusal = None if number is None else stream.rows.refusals([number])[number]
+    refusal = None if number is None else refusal_to_name(stream.rows, number, row)
     waiting = row["waiting_since"]
     waited = None if waiting is None else now - waiting
     if waited is None and decided is not None and decided["node"] and decided["queued"] is not None:

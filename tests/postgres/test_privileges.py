@@ -59,6 +59,8 @@ CALLS: dict[str, set[str]] = {
         "acquire(text,uuid,text,text)",
         "append(integer,integer,uuid,bigint,integer,bigint,json,bytea,bytea,json,bigint[],bigint[],"
         "bytea[])",
+        "append_batches(integer,integer,uuid,bigint,integer[],bigint[],json[],bytea,bytea[],json[],"
+        "bigint[],bigint[],bytea[])",
         "ask_to_forget(text,text,text)",
         "keep_checkpoint(text,bigint)",
         "keep_snapshot(integer,integer,uuid,bigint,bytea,text,text,bytea)",

@@ -97,6 +97,7 @@ class _Restoration:
                 progress(batch.first + batch.count, total)
             for term in terms:
                 self._begin(*term)
+        self._copy.flush()
         self._require_partitions()
 
     def _batches(self, day: Manifest) -> Iterator[tuple[StoredBatch, list[tuple[Any, ...]]]]:

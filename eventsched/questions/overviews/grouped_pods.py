@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
 from eventsched.questions.overviews.group_keys import OwnerGroup, ReasonGroup, reason_group
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods
@@ -25,7 +26,7 @@ GROUP BY 1, 2, 3 ORDER BY pods DESC, 1, 2, 3 LIMIT :most
 """
 _BY_REASON = f"""
 WITH chosen AS (
-    SELECT n.verdict, n.plugin, n.message, n.waiting_since, CASE
+    SELECT n.verdict, n.waiting_since, {PLUGIN_TO_NAME} AS plugin, {REASON_TO_NAME} AS reason, CASE
         WHEN {rank_sql("most.plugin", "most.code")} <> 0 AND n.verdict IS NOT NULL
         THEN n.decided_seq END AS unsure
     FROM eventsched_log.pod_now n
@@ -33,7 +34,7 @@ WITH chosen AS (
     WHERE n.stream = :s{{conditions}}
 )
 SELECT coalesce(named.number, n.verdict) AS verdict, coalesce(n.plugin, '') AS plugin,
-       CASE WHEN n.verdict IS NULL THEN coalesce(n.message, '') END AS message,
+       CASE WHEN n.verdict IS NULL THEN coalesce(n.reason, '') ELSE n.reason END AS reason,
        count(*) AS pods, count(n.waiting_since) AS waiting, min(n.waiting_since) AS since
 FROM chosen n
 {JOIN_NAMED}
@@ -134,8 +135,8 @@ def _owner(row: Mapping[Any, Any]) -> OwnerGroup:
 
 def _reason(stream: LoggedStream, row: Mapping[Any, Any]) -> ReasonGroup:
     number = row["verdict"]
-    if number is None:
-        return reason_group(row["plugin"], row["message"])
+    if number is None or row["reason"] is not None:
+        return reason_group(row["plugin"], row["reason"])
     refusal = stream.rows.refusals([number])[number]
     return reason_group(refusal.plugin, refusal.reason)
 

@@ -17,6 +17,7 @@ from eventsched.questions.now import (
     decision_rate,
     last_waits,
 )
+from eventsched.questions.overviews.excluded_nodes import refusal_to_name
 from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.positions import record_time
@@ -108,7 +109,7 @@ def refusal_of(stream: LoggedStream, row: Mapping[str, Any]) -> tuple[str | None
     number = row["verdict"]
     if number is None:
         return row["plugin"] or None, row["message"]
-    refusal = stream.rows.refusals([number])[number]
+    refusal = refusal_to_name(stream.rows, number, row)
     return refusal.plugin, refusal.reason
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import RowMapping
 
 from eventsched.domain.records import PodDecided
+from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.explain.evidence import uid_key
@@ -131,7 +132,8 @@ def _add_attempts(stream: LoggedStream, rows: list[dict[str, Any]], end: int) ->
             failed[seq]["verdict"] = number
         for refused in stream.rows.all(_REFUSED, low=seqs[0], high=seqs[-1], seqs=tuple(seqs)):
             failed[refused["seq"]]["numbers"] |= {refused["number"]}
-    for seqs in _chunks(sorted(seq for seq, row in failed.items() if row["verdict"] is None)):
+    unnamed = (seq for seq, row in failed.items() if row["verdict"] in (None, STORED_EXCLUDED))
+    for seqs in _chunks(sorted(unnamed)):
         add_messages(stream, [failed[seq] for seq in seqs])
 
 

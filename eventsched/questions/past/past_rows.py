@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eventsched.domain.errors import InputError
+from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.questions.answer_shapes import Pods
 from eventsched.questions.overviews.group_keys import ReasonGroup, read_group, reason_group
 from eventsched.questions.past.now_at import refusal_of
@@ -85,10 +86,11 @@ def filter_of(
             return False
         if not is_refused or not numbers.isdisjoint(row["numbers"]):
             return True
-        if row["verdict"] is not None or row["message"] is None:
+        if row["verdict"] not in (None, STORED_EXCLUDED) or row["message"] is None:
             return False
-        has_reason = reason is None or reason.lower() in row["message"].lower()
-        return plugin in (None, row["plugin"]) and has_reason
+        named, why = refusal_of(stream, row)
+        has_reason = reason is None or reason.lower() in (why or "").lower()
+        return plugin in (None, named) and has_reason
 
     return passes
 

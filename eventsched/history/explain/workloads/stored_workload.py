@@ -64,17 +64,11 @@ FROM (
            state = 'unschedulable' AS unschedulable,
            CASE WHEN is_queued THEN 'queued' ELSE state END AS state,
            CASE WHEN is_queued THEN coalesce(waiting_since, since) ELSE since END AS began,
-           CASE WHEN is_queued THEN coalesce(named.plugin, whole.plugin, n.plugin) END AS plugin,
+           CASE WHEN is_queued THEN coalesce(named.plugin, n.plugin) END AS plugin,
            CASE WHEN is_queued THEN coalesce(named.code, n.code) END AS code,
-           CASE WHEN is_queued THEN coalesce(named.reason, whole.message, n.reason) END AS reason
+           CASE WHEN is_queued THEN coalesce(named.reason, n.reason) END AS reason
     FROM eventsched.pods_now n
     CROSS JOIN LATERAL (SELECT state IN ('active', 'backoff', 'unschedulable') AS is_queued) q
-    LEFT JOIN LATERAL (  -- PreFilter refused the pod on all nodes at once (refusals_of)
-        SELECT o.plugin, o.message
-        FROM eventsched_log.stream s
-        JOIN eventsched_log.pod_now o ON o.stream = s.id AND o.uid = n.pod_uid
-        WHERE s.name = n.stream AND n.code = 'Excluded' AND o.plugin <> ''
-    ) whole ON true
     LEFT JOIN LATERAL (  -- as explain names it; the view has the refusal of most nodes
         SELECT v.plugin, v.code, array_to_string(v.reasons, ', ') AS reason
         FROM eventsched_log.stream s
