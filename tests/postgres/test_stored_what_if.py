@@ -32,11 +32,12 @@ from tests.unit.runtime.what_if.histories import MOST_ALLOCATED
 LOAD = "nodes=6,pods=40,shape=tight,seed=3"
 MIDDLE = "150"
 KILLS = (
-    "import os, signal; import eventsched.eventlog.whole_stream as whole; values = whole._values\n"
-    "def killed(number, sealed):\n"
+    "import os, signal; import eventsched.eventlog.whole_stream as whole; parts = whole._parts\n"
+    "from eventsched.eventlog.postgres import batch_loader; batch_loader.BATCHES_AT_ONCE = 1\n"
+    "def killed(sealed):\n"
     "    if sealed.first: os.kill(os.getpid(), signal.SIGKILL)\n"
-    "    return values(number, sealed)\n"
-    "whole._values = killed"
+    "    return parts(sealed)\n"
+    "whole._parts = killed"
 )
 """Kills the process when it is about to write the second batch."""
 Run = Callable[..., tuple[int, str, str]]
