@@ -15,6 +15,7 @@ from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.output.time_format import with_distance
 from eventsched.cli.output.workload_output import workload_json, workload_text
+from eventsched.cli.screen.bars import output_has_bars
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import database
@@ -202,7 +203,8 @@ def _explain(
         print_document(story_json(explained), options.output)
     else:
         now = time.time_ns() // 1_000
-        print(story_text(explained, now, width_of_output(), full=options.full))
+        width, bars = width_of_output(), output_has_bars()
+        print(story_text(explained, now, width, full=options.full, bars=bars))
     return 0
 
 

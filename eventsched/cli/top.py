@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
@@ -23,6 +24,8 @@ from eventsched.questions.streams import DatabaseStreams, LoggedStreams
 from eventsched.questions.visibility import EVERYTHING
 
 _SHORTEST, _LONGEST = 0.2, 3600.0
+_FRAMES = 40
+"""Frames whose pending pods are shown as a curve, and fit into a line of 80 characters."""
 
 
 def add_to(commands: Any) -> None:
@@ -31,8 +34,9 @@ def add_to(commands: Any) -> None:
         "top",
         help="show live what happens now: who waits and why, how full the nodes are",
         description="Shows what happens now, and draws it again every few seconds: pods by state "
-        "with the one that waits longest, why pods wait, decisions per second, waiting times, the "
-        "leader, the lag of the log, and how full the nodes are. q ends it.",
+        "with the one that waits longest, why pods wait, decisions per second, waiting times, how "
+        "many pods were pending at the frames before, the leader, the lag of the log, and how "
+        "full the nodes are. q ends it.",
     )
     parser.add_argument(
         "--interval", type=float, default=2.0, metavar="SECONDS",
@@ -69,9 +73,13 @@ def run(options: argparse.Namespace) -> int:
                 print("\n".join(frame(now, width_of_output(), 0, paint)))
             return 0
 
+        pending: deque[int] = deque(maxlen=_FRAMES)
+
         def lines(width: int, height: int) -> Sequence[str]:
             try:
-                return frame(source.now(), width, height, paint)
+                now = source.now()
+                pending.append(now.pending)
+                return frame(now, width, height, paint, pending)
             except UnavailableError as problem:
                 text = f"{' '.join(str(problem).split())}; asked again every {options.interval:g} s"
                 return [paint(text[:width], Style.RED)]

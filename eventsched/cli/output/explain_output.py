@@ -10,7 +10,9 @@ from eventsched.cli.output.headline_output import (
 )
 from eventsched.cli.output.tables import counted, filled, table
 from eventsched.cli.output.time_format import iso, moment, zone
+from eventsched.cli.screen.bars import bar
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
+from eventsched.domain.records.verdicts import MAX_NODE_SCORE
 from eventsched.history.decision_vectors import NodeScore, VectorSource
 from eventsched.history.explain.explanation import (
     ExplainedAttempt,
@@ -25,11 +27,17 @@ from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 from eventsched.history.reason_codes import differences, failed_plugins, reason_codes
 
+_BAR = 10
+"""Characters of a score's bar."""
 
-def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False) -> str:
+
+def story_text(
+    explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False, bars: bool = False
+) -> str:
     """The pod's state, its history in order, and for the explained attempt the reasons for and
     against nodes. ``now`` (µs) is the time that distances refer to; lines are wrapped to ``width``
-    characters (0: not at all); repeated attempts are merged unless ``full``."""
+    characters (0: not at all); repeated attempts are merged unless ``full``. With ``bars`` scores
+    have bars, if they fit into the width."""
     pod = explained.pod
     lines = [filled(line, width) for line in headline_text(explained, now)]
     lines += ["", f"uid {pod.uid}, stream {explained.stream}"]
@@ -49,7 +57,9 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     attempt, preemption = explained.explained, explained.preemption
     choice = []
     if attempt is not None:
-        choice = _why_chosen(attempt) + _waits(explained, attempt) + _why_not(attempt, width)
+        room = width if bars else 0
+        choice = _why_chosen(attempt, room) + _waits(explained, attempt)
+        choice += _why_not(attempt, width, room)
         choice += [filled(line, width) for line in _source(attempt)]
     victims = [] if preemption is None else _victims(preemption)
     if preemption is not None and attempt is not None and preemption.position < attempt.position:
@@ -57,13 +67,13 @@ def story_text(explained: Explanation, now: int = 0, width: int = 0, *, full: bo
     return "\n".join(lines + choice + victims)
 
 
-def _why_chosen(attempt: ExplainedAttempt) -> list[str]:
+def _why_chosen(attempt: ExplainedAttempt, room: int) -> list[str]:
     decided = attempt.decided
     if not attempt.compared:
         return []
     after = "" if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING) else ", which then failed"
     lines = ["", f"Why {decided.node} at attempt {decided.attempt}{after}, and the next best:"]
-    lines.append(_scores(attempt.compared))
+    lines.append(_scores(attempt.compared, room))
     if decided.ties > 1:
         lines.append(
             f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
@@ -120,26 +130,45 @@ def _victims(preemption: PreemptionExplanation) -> list[str]:
     return lines
 
 
-def _scores(compared: tuple[NodeScore, ...]) -> str:
-    """One row per plugin, one column per node: weight x normalised (raw)."""
+def _scores(compared: tuple[NodeScore, ...], room: int) -> str:
+    """One row per plugin, one column per node: weight x normalised (raw). Before that a bar, if all
+    fits into ``room`` characters."""
+    with_bars = _score_table(compared, _BAR)
+    if max(map(len, with_bars.splitlines())) <= room:
+        return with_bars
+    return _score_table(compared, 0)
+
+
+def _score_table(compared: tuple[NodeScore, ...], length: int) -> str:
+    """The scores, with bars of a length (0: none): of a plugin's 100, and of the largest total that
+    there could be."""
+
+    def barred(part: float, text: str) -> str:
+        return f"{bar(part, length)} {text}" if length else text
+
     header = ["plugin", *(score.node for score in compared)]
     rows = []
     for parts in zip(*(score.parts for score in compared), strict=True):
         cells = [
-            f"{part.weighted} = {part.weight} x {part.normalized}"
-            + (f" (raw {part.raw})" if part.raw != part.normalized else "")
+            barred(
+                part.normalized / MAX_NODE_SCORE,
+                f"{part.weighted} = {part.weight} x {part.normalized}"
+                + (f" (raw {part.raw})" if part.raw != part.normalized else ""),
+            )
             for part in parts
         ]
         rows.append((parts[0].plugin, *cells))
-    rows.append(("total", *(str(score.total) for score in compared)))
-    rows.append(("rank", *(str(score.rank) for score in compared)))
+    most = MAX_NODE_SCORE * sum(part.weight for part in compared[0].parts) or 1
+    rows.append(("total", *(barred(score.total / most, str(score.total)) for score in compared)))
+    indent = " " * (length + 1) if length else ""
+    rows.append(("rank", *(f"{indent}{score.rank}" for score in compared)))
     return table(header[:1], rows, header[1:])
 
 
-def _why_not(attempt: ExplainedAttempt, width: int) -> list[str]:
+def _why_not(attempt: ExplainedAttempt, width: int, room: int) -> list[str]:
     number = attempt.decided.attempt
     if attempt.node_answer is not None:
-        return ["", *_answer(attempt.node_answer, attempt)]
+        return ["", *_answer(attempt.node_answer, attempt, room)]
     if not attempt.refusals:
         return []
     placed = attempt.decided.row >= 0
@@ -168,7 +197,7 @@ def _source(attempt: ExplainedAttempt) -> list[str]:
     return []
 
 
-def _answer(answer: NodeAnswer, attempt: ExplainedAttempt) -> list[str]:
+def _answer(answer: NodeAnswer, attempt: ExplainedAttempt, room: int) -> list[str]:
     number = attempt.decided.attempt
     if answer.refusal is not None:
         refusal = answer.refusal
@@ -184,8 +213,8 @@ def _answer(answer: NodeAnswer, attempt: ExplainedAttempt) -> list[str]:
         return [f"{text}; it was chosen"]
     behind = f"{answer.behind} behind" if answer.behind else "as good as"
     if not attempt.compared:
-        return [f"{text}; none was chosen", _scores((score,))]
-    return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score))]
+        return [f"{text}; none was chosen", _scores((score,), room)]
+    return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score), room)]
 
 
 def _refuser(refusal: NodeRefusals) -> str:

@@ -1,23 +1,27 @@
 """One frame of ``eventsched top``: what happens now, as lines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import rough
+from eventsched.cli.screen.bars import bar, curve
 from eventsched.cli.screen.colours import Paint, Style
 from eventsched.questions.answer_shapes import NodesFilled, Now
 
 _BAR = 20
 """Characters of a bar."""
-_PARTS = " ▏▎▍▌▋▊▉█"
 _FULL, _NEARLY_FULL = 0.95, 0.8
 """Parts of a resource from which on its bar is red or yellow."""
 _LATE, _VERY_LATE = 60.0, 600.0
 """Seconds that a pod waits until its age is yellow or red."""
 
 
-def frame(now: Now, width: int, height: int, paint: Paint) -> list[str]:
-    """The lines of a frame, at most ``height`` of at most ``width`` characters (0: no limit)."""
+def frame(
+    now: Now, width: int, height: int, paint: Paint, pending: Sequence[int] = ()
+) -> list[str]:
+    """The lines of a frame, at most ``height`` of at most ``width`` characters (0: no limit).
+    ``pending``: how many pods were pending at the frames before and at this one; two are a curve.
+    """
     cut = _Cut(width, paint)
     lines = [
         cut.line(
@@ -26,6 +30,7 @@ def frame(now: Now, width: int, height: int, paint: Paint) -> list[str]:
         cut.line((_leader(now), None)),
         "",
         cut.line((_rates(now), None)),
+        *([cut.line((_curve(pending), None))] if len(pending) > 1 else []),
         "",
         cut.line((_row("STATE", "PODS", "OLDEST", "WHICH"), Style.DIM)),
     ]
@@ -83,6 +88,11 @@ def _rates(now: Now) -> str:
     return text
 
 
+def _curve(pending: Sequence[int]) -> str:
+    frames = f"{min(pending)} to {max(pending)} in the last {len(pending)} frames"
+    return f"pending {curve(pending)} {frames}"
+
+
 def _row(state: str, pods: object, age: str, which: str) -> str:
     return f"{state:<14} {pods:>8}   {age:<8} {which}"
 
@@ -103,16 +113,9 @@ def _filled(nodes: NodesFilled, cut: _Cut) -> Iterator[str]:
         full = sum((each or 0.0) >= _FULL for each in nodes.filled.get(name, ()))
         yield cut.line(
             (f"{name:<26.26} ", None),
-            (f" {bar(part)}", style or Style.GREEN),
+            (f" {bar(part, _BAR)}", style or Style.GREEN),
             (f" {part:4.0%}   {counted(full, 'node')} full", None),
         )
-
-
-def bar(part: float) -> str:
-    """A bar of fixed length that is filled by a part of it, in eighths of a character."""
-    eighths = round(min(1.0, max(0.0, part)) * _BAR * 8)
-    whole, rest = divmod(eighths, 8)
-    return ("█" * whole + (_PARTS[rest] if rest else "")).ljust(_BAR, "·")
 
 
 def _age(seconds: float | None) -> str:

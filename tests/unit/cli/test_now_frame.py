@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventsched.cli.screen.bars import bar, curve
 from eventsched.cli.screen.colours import painted, plain, uses_colours
-from eventsched.cli.screen.now_frame import bar, frame
+from eventsched.cli.screen.now_frame import frame
 from eventsched.questions.answer_shapes import (
     LogFacts,
     NodesFilled,
@@ -88,9 +89,17 @@ def test_a_log_without_a_leader_or_records() -> None:
 
 
 def test_bars() -> None:
-    assert [bar(part) for part in (-1, 0, 0.5, 0.53, 1, 7)] == [
+    assert [bar(part, 20) for part in (-1, 0, 0.5, 0.53, 1, 7)] == [
         "·" * 20, "·" * 20, "█" * 10 + "·" * 10, "█" * 10 + "▋" + "·" * 9, "█" * 20, "█" * 20,
     ]  # fmt: skip
+
+
+def test_the_pods_that_were_pending_at_the_frames_before_are_a_curve() -> None:
+    one, several = (frame(NOW, 0, 0, plain, pending) for pending in ([3], [4, 0, 7, 3]))
+    assert one == frame(NOW, 0, 0, plain)
+    added = "pending ▅▁█▄ 0 to 7 in the last 4 frames"
+    assert several == [*one[:4], added, *one[4:]]
+    assert curve([0, 0]) == "▁▁"
 
 
 @pytest.mark.parametrize(
