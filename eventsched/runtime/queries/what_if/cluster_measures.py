@@ -179,12 +179,13 @@ class ClusterMeasures:
             return None
         stranded = np.zeros(len(free))
         total = sum(number for _, number in common)
+        by_resource = np.ascontiguousarray(free.T)
         for spec, number in common:
             usage = self._state.nodes.columns.usage_of(spec)
-            load = usage.load[0]
-            fits = (free[:, : len(load)] >= load).all(axis=1)
-            if usage.other:
-                fits[:] = False
+            fits = np.full(len(free), not usage.other)
+            for column, amount in enumerate(usage.load[0].tolist()):
+                if amount > 0:
+                    fits &= by_resource[column] >= amount
             stranded[~fits] += number / total
         return stranded
 

@@ -70,15 +70,15 @@ class Stretch:
         """The records grouped by step; a step that ends after ``end`` is left out. Raises
         CorruptLogError for a gap."""
         step: list[StoredRecord] = []
-        expected = self.first
-        for stored in self.log.read(self.first) if self.first < self.end else ():
+        first = expected = self.first
+        for stored in self.log.read(first) if first < self.end else ():
             if stored.position != expected:
                 problem = f"is not there: position {stored.position} follows"
                 raise CorruptLogError(expected, problem)
             expected += 1
             if step and stored.cause != step[0].position:
                 yield step
-                progress(stored.position - self.first, self.end - self.first)
+                progress(stored.position - first, self.end - first)
                 step = []
             if stored.position >= self.end:
                 return
@@ -221,7 +221,8 @@ class _ClosedRun:
         self._before.take(logged, self._loop.history)
         for record, _ in logged:
             if isinstance(record, PodAdded):
-                self._pods.take(record.pod)
+                # The state's pod: equal specs are one object there, whose requests are known.
+                self._pods.take(self._loop.history.pods[record.pod.uid].pod)
             self._old.take(record)
 
     def sample(self) -> None:
