@@ -9,15 +9,18 @@ afterwards.
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import psycopg
 
 from benchmarks.api import answers_to
 
 OWNERS, NAMESPACES = 20_000, 50
+_UNTOLERATED = "node(s) had untolerated taint(s)"
 QUESTIONS = (
     "/pods/groups?by=owner", "/pods/groups?by=reason", "/pods/groups?by=owner&namespace=ns-7",
     "/pods/groups?by=reason&namespace=ns-7", "/pods", "/pods?sort=waiting",
+    f"/pods?sort=waiting&group=reason%3ATaintToleration%2F{quote(_UNTOLERATED)}",
 )  # fmt: skip
 _FILL = f"""
 INSERT INTO eventsched_log.pod_now (

@@ -32,14 +32,6 @@ LAST = 2**62
 """Later than all positions and times."""
 _FAILED = ("unschedulable", "error")
 
-NAMED_FIRST = f"""CASE WHEN {rank_sql("most.plugin", "most.code")} = 0 THEN n.verdict
-ELSE coalesce((
-    SELECT r.number FROM eventsched_log.refusal r
-    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
-    WHERE n.verdict IS NOT NULL AND r.stream = :s AND r.seq = n.decided_seq
-    ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number LIMIT 1), n.verdict) END"""
-"""The number of the verdict to name first of a row n of pod_now, whose ``verdict`` is ``most``: see
-dominant_refusal.py. It is ``verdict``, the one of most nodes, if that is of the lowest rank."""
 JOIN_NAMED = f"""LEFT JOIN (
     SELECT DISTINCT ON (r.seq) r.seq, r.number FROM eventsched_log.refusal r
     LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
@@ -49,17 +41,34 @@ JOIN_NAMED = f"""LEFT JOIN (
 """``named.number``, the same for all rows n of a common table ``chosen`` at once: a million lookups
 take minutes. Their ``unsure`` is the position of the decision if ``most`` is not of the lowest
 rank, else null."""
-_IS_NAMED_FIRST = f"""(n.verdict IS NOT NULL AND NOT {IS_EXCLUDED} AND (
-    SELECT {NAMED_FIRST} FROM (SELECT) one
-    LEFT JOIN eventsched_log.verdict most ON most.stream = :s AND most.number = n.verdict
-) IN :firsts OR (n.verdict IS NULL OR {IS_EXCLUDED})
-    AND coalesce({PLUGIN_TO_NAME}, '') = :first_plugin
-    AND left(coalesce({REASON_TO_NAME}, ''), {LONGEST_REASON}) = :first_reason)"""
+_TABLE = "eventsched_log.pod_now"
+_OF_REASON_GROUP = f"""(
+    WITH candidates AS (
+        SELECT r.seq FROM eventsched_log.refusal r WHERE r.stream = :s AND r.number IN :firsts
+        UNION ALL
+        SELECT n.decided_seq FROM {_TABLE} n WHERE n.stream = :s AND n.verdict IN :firsts
+    ), chosen AS (
+        SELECT n.*, CASE WHEN {rank_sql("most.plugin", "most.code")} > 0
+               THEN n.decided_seq END AS unsure
+        FROM {_TABLE} n
+        LEFT JOIN eventsched_log.verdict most
+          ON most.stream = n.stream AND most.number = n.verdict
+        WHERE n.stream = :s AND n.verdict IS NOT NULL AND NOT {IS_EXCLUDED}
+          AND n.decided_seq IN (SELECT seq FROM candidates)
+    )
+    SELECT n.* FROM chosen n {JOIN_NAMED} WHERE coalesce(named.number, n.verdict) IN :firsts
+    UNION ALL
+    SELECT n.*, NULL FROM {_TABLE} n
+    WHERE n.stream = :s AND (n.verdict IS NULL OR {IS_EXCLUDED})
+      AND coalesce({PLUGIN_TO_NAME}, '') = :first_plugin
+      AND left(coalesce({REASON_TO_NAME}, ''), {LONGEST_REASON}) = :first_reason)"""
+"""The rows of pod_now that are of a group by reason. Those that could be of it are found at once,
+then what is to be named first of them: to look that up for each of a million pods takes minutes."""
 _PRESENT = """
 SELECT CAST(n.uid AS text) AS uid, n.seq, n.since, n.waiting_since, n.decided_seq, n.attempts,
        n.priority, n.verdict, n.deleting, n.state, n.namespace, n.name, n.scheduler, n.owner_kind,
        n.owner_name, n.node, n.nominated, n.plugin, n.message, {key} AS key
-FROM eventsched_log.pod_now n
+FROM {source} n
 WHERE n.stream = :s{conditions} ORDER BY {key} {order}, n.seq {order} LIMIT :limit
 """
 _DECIDED = """
@@ -163,7 +172,8 @@ def _present(
         sign = "<" if descending else ">"
         conditions += f" AND ({key} {sign} :before OR {key} = :before AND n.seq {sign} :before_seq)"
     order = "DESC" if descending else "ASC"
-    query = _PRESENT.format(key=key, conditions=conditions, order=order)
+    source = source_of(stream, wanted, values)
+    query = _PRESENT.format(key=key, source=source, conditions=conditions, order=order)
     rows = stream.rows.all(query, limit=limit + 1, **values)
     if len(rows) <= limit:
         return rows, None
@@ -233,7 +243,7 @@ def conditions_of(
             text += f" AND {decided} {sign} :{bound}_decided"
             values[f"{bound}_decided"] = position
     if wanted.group is not None:
-        text += _of_group(stream, read_group(wanted.group), values)
+        text += _of_owner(read_group(wanted.group), values)
     if wanted.plugin is None and wanted.reason is None:
         return text, values
     values["numbers"] = stream.rows.numbers(wanted.plugin, wanted.reason) or [-1]
@@ -252,17 +262,27 @@ def conditions_of(
     return f"{text} AND ({refused} OR {' AND '.join(others)})", values
 
 
-def _of_group(stream: LoggedStream, group: OwnerGroup | ReasonGroup, values: dict[str, Any]) -> str:
-    """The condition on rows n of a group; its values are added to ``values``."""
-    if isinstance(group, OwnerGroup):
-        values |= {f"owner_{name}": part for name, part in group._asdict().items()}
-        return (
-            " AND n.namespace = :owner_namespace AND coalesce(n.owner_kind, '') = :owner_kind"
-            " AND coalesce(n.owner_name, '') = :owner_name"
-        )
+def _of_owner(group: OwnerGroup | ReasonGroup, values: dict[str, Any]) -> str:
+    """The condition on rows n of a group by owner; its values are added to ``values``. Those of a
+    group by reason are a table of their own: see source_of."""
+    if isinstance(group, ReasonGroup):
+        return ""
+    values |= {f"owner_{name}": part for name, part in group._asdict().items()}
+    return (
+        " AND n.namespace = :owner_namespace AND coalesce(n.owner_kind, '') = :owner_kind"
+        " AND coalesce(n.owner_name, '') = :owner_name"
+    )
+
+
+def source_of(stream: LoggedStream, wanted: PodRowFilter, values: dict[str, Any]) -> str:
+    """The table of the pods that exist, or the part of it that is a group by reason, whose values
+    are added to ``values``. Raises InputError."""
+    group = None if wanted.group is None else read_group(wanted.group)
+    if not isinstance(group, ReasonGroup):
+        return _TABLE
     values |= {"firsts": numbers_of_group(stream, group) or [-1]}
     values |= {"first_plugin": group.plugin, "first_reason": group.reason}
-    return f" AND {_IS_NAMED_FIRST}"
+    return _OF_REASON_GROUP
 
 
 def numbers_of_group(stream: LoggedStream, group: ReasonGroup) -> list[int]:

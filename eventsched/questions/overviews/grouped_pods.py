@@ -11,7 +11,7 @@ from eventsched.questions.overviews.group_keys import OwnerGroup, ReasonGroup, r
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.past_rows import filter_of
-from eventsched.questions.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of
+from eventsched.questions.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of, source_of
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -21,7 +21,7 @@ MOST_GROUPS = 10_000
 _BY_OWNER = """
 SELECT n.namespace, coalesce(n.owner_kind, '') AS kind, coalesce(n.owner_name, '') AS name,
        count(*) AS pods, count(n.waiting_since) AS waiting, min(n.waiting_since) AS since
-FROM eventsched_log.pod_now n WHERE n.stream = :s{conditions}
+FROM {source} n WHERE n.stream = :s{conditions}
 GROUP BY 1, 2, 3 ORDER BY pods DESC, 1, 2, 3 LIMIT :most
 """
 _BY_REASON = f"""
@@ -29,7 +29,7 @@ WITH chosen AS (
     SELECT n.verdict, n.waiting_since, {PLUGIN_TO_NAME} AS plugin, {REASON_TO_NAME} AS reason, CASE
         WHEN {rank_sql("most.plugin", "most.code")} <> 0 AND n.verdict IS NOT NULL
         THEN n.decided_seq END AS unsure
-    FROM eventsched_log.pod_now n
+    FROM {{source}} n
     LEFT JOIN eventsched_log.verdict most ON most.stream = n.stream AND most.number = n.verdict
     WHERE n.stream = :s{{conditions}}
 )
@@ -97,7 +97,10 @@ def pod_groups(
     if wanted.namespace is not None:
         sees.require(wanted.namespace, "namespace")
     conditions, values = conditions_of(stream, sees, wanted, "n")
-    query = (_BY_OWNER if by == "owner" else _BY_REASON).format(conditions=conditions)
+    source = source_of(stream, wanted, values)
+    query = (_BY_OWNER if by == "owner" else _BY_REASON).format(
+        source=source, conditions=conditions
+    )
     rows = stream.rows.all(query, most=MOST_GROUPS, **values)
     counted: dict[_Group, _Counted] = {}
     for row in rows:
