@@ -96,7 +96,10 @@ def test_a_deployments_pods_by_reason(explained: Any) -> None:
     assert groups["default/web-7f9c8-g",]["state"] == "gated"
     untried = groups["default/web-7f9c8-n",]
     assert (untried["tried"], untried["states"], untried["reason"]) == (False, {"active": 1}, None)
-    step = "add a larger node, with 90 cpu, or lower its requests"
+    proof = (
+        "`eventsched explain default/web-6d4cf56db6-c --why-not n1` says what it would take there"
+    )
+    step = f"add a larger node, with 90 cpu, or lower its requests ({proof})"
     assert found["next_step"] == explained(refused["examples"][0])["summary"]["next_step"] == step
     assert explained("sts/db")["next_step"] is None
 

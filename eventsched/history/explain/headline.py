@@ -109,7 +109,16 @@ def _next_step(pod: Headline, explained: Explanation) -> str:
         # What makes room has to hold for whatever the nodes lack.
         code, reasons = refused.code, [*(refused.all_reasons if pod.plugin == _FIT else reasons)]
     name, spec = explained.pod.full_name, _last_seen(explained)
-    return next_step(pod.plugin, reasons, name, spec, code, _circumstances(explained))
+    circumstances = _circumstances(explained)._replace(full=_full_node(explained, code))
+    return next_step(pod.plugin, reasons, name, spec, code, circumstances)
+
+
+def _full_node(explained: Explanation, code: str) -> str:
+    """A node that lacked room for the pod in its last attempt, with that code; "" if none is
+    named."""
+    refusals = explained.attempts[-1].refusals if explained.attempts else ()
+    refused = (each for each in refusals if each.plugin == _FIT and each.code == code)
+    return next((node for each in refused for node in each.examples), "")
 
 
 def _last_seen(explained: Explanation) -> Pod | None:

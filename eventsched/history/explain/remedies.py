@@ -110,8 +110,9 @@ class Circumstances(NamedTuple):
     """What else an attempt shows: how many nodes were refused for their taints alone, as far
     as is known, and how many because they are cordoned; one of these nodes, "" if none is named;
     the attempt's message, which says why preemption did not help; which of these nodes are large
-    enough for the pod, None if that was not checked; and the open nodes that are, and that only its
-    node selector or affinity leaves out."""
+    enough for the pod, None if that was not checked; the open nodes that are, and that only its
+    node selector or affinity leaves out; and a node that lacks room for the pod, "" if none is
+    named."""
 
     tainted: int = 0
     cordoned: int = 0
@@ -119,6 +120,7 @@ class Circumstances(NamedTuple):
     message: str = ""
     closed: Sequence[ClosedNodes] | None = None
     unselected: Sequence[str] = ()
+    full: str = ""
 
 
 def next_step(
@@ -140,7 +142,11 @@ def next_step(
             # If no open node is large enough, opening one of these needs no new node.
             is_first = code == Code.UNRESOLVABLE and circumstances.closed is not None
             steps.insert(0 if is_first else 1, closed_nodes)
-        return "; or ".join([*steps, *_repairs(circumstances.closed)])
+        repairs = _repairs(circumstances.closed)
+        if circumstances.full and not closed_nodes and not repairs:
+            command = _why_not(pod_name, circumstances.full)
+            steps[0] += f" ({command} says what it would take there)"
+        return "; or ".join([*steps, *repairs])
     if plugin == "NodeAffinity":
         steps = [_selected(pod, reasons, pod_name, circumstances)]
         return "; or ".join([*steps, *_repairs(circumstances.closed)])
@@ -194,8 +200,11 @@ def _closed_nodes(circumstances: Circumstances, pod_name: str) -> str:
 
 
 def _proof(pod_name: str, node: str) -> str:
-    command = shlex.join(["eventsched", "explain", pod_name, "--why-not", node])
-    return f"`{command}` says what else it would take"
+    return f"{_why_not(pod_name, node)} says what else it would take"
+
+
+def _why_not(pod_name: str, node: str) -> str:
+    return f"`{shlex.join(['eventsched', 'explain', pod_name, '--why-not', node])}`"
 
 
 def _repairs(closed: Sequence[ClosedNodes] | None) -> list[str]:

@@ -96,6 +96,15 @@ def test_a_pod_that_waits_for_a_node() -> None:
     ]
 
 
+def test_the_step_names_a_node_that_lacks_the_room_that_the_pod_needs() -> None:
+    small = dataclasses.replace(CPU, code="UnschedulableAndUnresolvable", examples=("small",))
+    lines = first(*REFUSED, refusals=(small, dataclasses.replace(CPU, examples=("full", "other"))))
+    command = "`eventsched explain default/p1 --why-not full`"
+    assert lines[1].endswith(f"({command} says what it would take there).")
+    lines = first(*REFUSED, refusals=(small, CPU))
+    assert "--why-not" not in lines[1]
+
+
 def test_the_step_asks_for_nodes_that_only_a_taint_closes() -> None:
     """They matter to a pod that lacks room while a taint refuses other nodes."""
     explained = told(*REFUSED, refusals=(EXCLUDED, CPU, TAINT))

@@ -108,6 +108,25 @@ def test_a_priority_helps_if_preemption_found_no_victims(
     assert too_small == "add a larger node, with 1 cpu, or lower its requests"
 
 
+def test_a_node_without_room_is_named_with_the_command_that_proves_what_helps() -> None:
+    """Unless the step has such a command already, about a node that only a taint closes."""
+    pod, seen = make_pod("a", cpu=1000), Circumstances(full="n1")
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    proof = "(`eventsched explain default/a --why-not n1` says what it would take there)"
+    assert next_step(*lacking, circumstances=seen) == (
+        f"add a node with 1 cpu free, delete pods on a node, or lower its requests {proof}"
+    )
+    too_small = next_step(*lacking, Code.UNRESOLVABLE, seen)
+    assert too_small == f"add a larger node, with 1 cpu, or lower its requests {proof}"
+    tainted = seen._replace(tainted=4, example="n2")
+    step = next_step(*lacking, circumstances=tainted)
+    assert "--why-not n2" in step
+    assert "--why-not n1" not in step
+    step = next_step(*lacking, circumstances=tainted._replace(closed=()))
+    assert "--why-not n1" in step
+    assert "--why-not n2" not in step
+
+
 GPU, DB = Taint("gpu", "present", "NoSchedule"), Taint("db", "", "NoExecute")
 
 
