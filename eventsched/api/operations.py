@@ -116,7 +116,9 @@ def _queue(asked: Asked) -> Any:
 
 
 def _anomalies(asked: Asked) -> Any:
-    return anomalies_answer(asked.stream(), asked.sees, asked.values["limit"])
+    stream, at = asked.stream(), asked.values["at"]
+    past = None if at is None else asked.desk.states.past(stream, at)
+    return anomalies_answer(stream, asked.sees, asked.values["limit"], past)
 
 
 def _diff(asked: Asked) -> Any:
@@ -279,7 +281,7 @@ OPERATIONS = (
     ),
     Operation(
         "/queue/anomalies", "Pods that starve, and evictions and nominations that do not help",
-        (p.STREAM, p.PAGE_LIMIT), answers.AnomaliesAnswer, _anomalies, slow=True,
+        (p.STREAM, p.PAGE_LIMIT, p.AT), answers.AnomaliesAnswer, _anomalies, slow=True,
     ),
     Operation(
         "/diff", "What differs between the states at two positions",

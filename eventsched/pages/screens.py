@@ -68,7 +68,7 @@ SCREENS = (
     ),
     Screen(
         "anomalies", "Findings", "/findings", findings_question.anomalies,
-        further=findings_question.beside_anomalies,
+        further=findings_question.beside_anomalies, has_past=True,
     ),
     Screen(
         "evictions", "Evictions", "/findings/evictions", findings_question.evictions,

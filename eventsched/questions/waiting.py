@@ -23,6 +23,8 @@ from eventsched.questions.answer_shapes import (
     QueueAnswer,
     QueuedRow,
 )
+from eventsched.questions.past.past_anomalies import past_anomalies
+from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.queries.state_at import FoldedState
@@ -103,8 +105,14 @@ def _waiting(
     ]
 
 
-def anomalies_answer(stream: LoggedStream, sees: Visibility, limit: int) -> AnomaliesAnswer:
-    """The anomalies of a stream, at most ``limit`` of each kind. Raises UnavailableError."""
-    visible, values = sees.condition("v.namespace")
-    found = stored_anomalies(stream.rows.of_views, stream.name, limit, visible, values)
+def anomalies_answer(
+    stream: LoggedStream, sees: Visibility, limit: int, past: PastPods | None = None
+) -> AnomaliesAnswer:
+    """The anomalies of a stream, or of its ``past``, at most ``limit`` of each kind. Raises
+    UnavailableError."""
+    if past is None:
+        visible, values = sees.condition("v.namespace")
+        found = stored_anomalies(stream.rows.of_views, stream.name, limit, visible, values)
+    else:
+        found = past_anomalies(stream, sees, past, limit)
     return msgspec.convert(anomalies_json(stream.name, found, limit), AnomaliesAnswer)

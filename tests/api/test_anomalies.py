@@ -24,9 +24,14 @@ ASKED = f"/queue/anomalies?stream={STREAM}"
 
 
 def written(address: str) -> None:
+    """The diary below, as a stream."""
+    migrate(address)
+    anomalous().write(address, STREAM)
+
+
+def anomalous() -> Diary:
     """Each namespace has each anomaly once: the workload web of ``prod`` leaves for bosses of
     ``guests``, and the other way round."""
-    migrate(address)
     diary = Diary("n1", "n2")
     spaces = ("prod", "guests")
     for namespace in spaces:
@@ -47,7 +52,7 @@ def written(address: str) -> None:
     for namespace in spaces:
         diary.is_placed(f"boss-{namespace}", "n2")
         diary.is_placed(diary.arrives(f"late-{namespace}", namespace=namespace), "n1")
-    diary.write(address, STREAM)
+    return diary
 
 
 @pytest.fixture(scope="module")

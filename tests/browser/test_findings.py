@@ -121,6 +121,23 @@ def test_tables_are_cards_on_a_narrow_screen(watched: Watched, findings: str) ->
             assert watched.accessibility(page) == []
 
 
+@pytest.mark.parametrize("script", [False, True])
+def test_anomalies_of_the_past(watched: Watched, findings: str, *, script: bool) -> None:
+    """The bosses starve until they are placed; the page says what is not looked for."""
+    with watched.page(script=script) as page:
+        page.goto(f"{findings}/findings?stream={ANOMALOUS}&at=52")
+        expect(page.get_by_role("row", name="Starving")).to_contain_text("4")
+        expect(page.get_by_role("row", name="Evicted again and again")).to_have_count(0)
+        expect(page.get_by_text("looked for in the present only")).to_be_visible()
+        if script:
+            assert watched.accessibility(page) == []
+        page.get_by_role("link", name="who evicted whom until then").click()
+        expect(page.get_by_text("Up to 52.")).to_be_visible()
+        page.get_by_role("link", name="Anomalies", exact=True).click()
+        page.get_by_role("link", name="Live", exact=True).click()
+        expect(page.get_by_role("row", name="Evicted again and again")).to_contain_text("2")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 def test_accessible_and_not_too_wide(

@@ -14,6 +14,7 @@ from eventsched.questions.findings.finding_answers import (
 from eventsched.questions.findings.flushed_pods import flushed_pods_page
 from eventsched.questions.findings.preemption_rows import EvictionFilter, evictions_page
 from eventsched.questions.findings.refusal_counts import RefusalFilter, refusal_counts
+from eventsched.questions.past.positions import position_of
 
 
 def _evictions(asked: Asked) -> Any:
@@ -35,8 +36,9 @@ def _refusals(asked: Asked) -> Any:
 
 
 def _flushed(asked: Asked) -> Any:
-    values = asked.values
-    return flushed_pods_page(asked.stream(), asked.sees, values["before"], values["limit"])
+    values, stream = asked.values, asked.stream()
+    end = None if values["at"] is None else position_of(stream, values["at"])
+    return flushed_pods_page(stream, asked.sees, values["before"], values["limit"], end)
 
 
 FINDING_OPERATIONS = (
@@ -53,6 +55,6 @@ FINDING_OPERATIONS = (
     ),
     Operation(
         "/queue/flushed", "Pods that only the flush of the unschedulable queue brought to a node",
-        (p.STREAM, p.BEFORE, p.PAGE_LIMIT), FlushedPodsAnswer, _flushed,
+        (p.STREAM, p.BEFORE, p.PAGE_LIMIT, p.AT), FlushedPodsAnswer, _flushed,
     ),
 )  # fmt: skip

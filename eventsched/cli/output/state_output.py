@@ -334,6 +334,7 @@ def anomalies_json(stream: str, anomalies: StoredAnomalies, limit: int) -> dict[
                 "next_step": NEXT_STEPS[kind],
             }
             for kind, found in shown.items()
+            if kind in anomalies.totals
         ],
         "anomalies": [anomaly_json(each) for found in shown.values() for each in found[:limit]],
     }  # fmt: skip

@@ -51,7 +51,8 @@ NEXT_STEPS = {
 
 _FLOOR = """
 SELECT coalesce(min(seq), 0) AS floor FROM (
-    SELECT seq FROM eventsched_log.victim WHERE stream = :s ORDER BY seq DESC LIMIT :most
+    SELECT seq FROM eventsched_log.victim WHERE stream = :s AND seq < :end
+    ORDER BY seq DESC LIMIT :most
 ) AS newest
 """
 # The views have the refusal of most nodes; shown is the one to name first.
@@ -81,8 +82,11 @@ _FOR_NOTHING = """
 SELECT v.*, v.at AS since, n.owner_kind, n.owner_name, count(*) OVER () AS total
 FROM eventsched.preempted_for_nothing v
 LEFT JOIN eventsched_log.pod_now n ON n.stream = :s AND n.uid = v.pod_uid
-WHERE v.stream = :stream AND v.seq >= :floor{visible} ORDER BY v.seq DESC LIMIT :limit
+WHERE v.stream = :stream AND v.seq >= :floor AND v.ended_seq < :end{visible}
+ORDER BY v.seq DESC LIMIT :limit
 """
+_LAST = 2**62
+"""Later than all positions."""
 _FACTS = {
     STARVING: (
         "priority", "state", "attempts", "overtaken_by", "plugin", "reason", "owner_kind",
@@ -143,7 +147,7 @@ class Anomaly:
 
 
 class StoredAnomalies(NamedTuple):
-    """Anomalies of a log, and how many there are of each kind in ``totals``."""
+    """Anomalies of a log, and how many there are of each kind that was looked for in ``totals``."""
 
     found: list[Anomaly]
     totals: Mapping[str, int]
@@ -160,7 +164,6 @@ def stored_anomalies(
     the newest preemptions. ``visible`` is a condition of SQL on ``v.namespace``, with ``values``.
     """
     named = {"stream": stream, "limit": limit, **(values or {})}
-    floor = ask(_FLOOR, most=LOOKED_AT)[0]["floor"]
     rows = [
         (kind, row)
         for kind, view in _LONG_WAIT_VIEWS.items()
@@ -169,10 +172,27 @@ def stored_anomalies(
     kinds = {"evicted": EVICTED, "nominated": NOMINATED}
     ping_pongs = ask(_PING_PONGS.format(visible=visible), **named)
     rows += [(kinds[row["kind"]], row) for row in ping_pongs]
-    wasted = ask(_FOR_NOTHING.format(visible=visible), floor=floor, **named)
-    rows += [(FOR_NOTHING, row) for row in wasted]
     totals = dict.fromkeys(KINDS, 0) | {kind: row["total"] for kind, row in rows}
-    return StoredAnomalies([_anomaly(kind, row) for kind, row in rows], totals)
+    wasted = wasted_preemptions(ask, stream, limit, visible, values)
+    found = [_anomaly(kind, row) for kind, row in rows]
+    return StoredAnomalies([*found, *wasted.found], totals | dict(wasted.totals))
+
+
+def wasted_preemptions(
+    ask: Ask,
+    stream: str,
+    limit: int,
+    visible: str = "",
+    values: Mapping[str, Any] | None = None,
+    end: int = _LAST,
+) -> StoredAnomalies:
+    """The preemptions that were for nothing, as far as records before position ``end`` say it, the
+    newest first; the rest as stored_anomalies."""
+    floor = ask(_FLOOR, most=LOOKED_AT, end=end)[0]["floor"]
+    named = {"stream": stream, "limit": limit, "floor": floor, "end": end, **(values or {})}
+    rows = ask(_FOR_NOTHING.format(visible=visible), **named)
+    total = rows[0]["total"] if rows else 0
+    return StoredAnomalies([_anomaly(FOR_NOTHING, row) for row in rows], {FOR_NOTHING: total})
 
 
 def _refusal(facts: Mapping[str, Any]) -> str:

@@ -29,16 +29,18 @@ FROM eventsched.refusals{where} GROUP BY 1, 2, 3 ORDER BY 5 DESC;"""
 
 def anomalies(request: PageRequest) -> PageQuestion:
     """The request for the anomalies."""
-    stream = request.query.get("stream")
+    stream, at = request.query.get("stream"), request.query.get("at")
     limit = request.query.get("limit", str(CASES))
-    call = call_of("/queue/anomalies", stream=stream, limit=limit)
+    call = call_of("/queue/anomalies", stream=stream, limit=limit, at=at)
+    if at:
+        return PageQuestion(call)  # the views and the command are about the present
     cli = command("queue", "--anomalies", stream=stream)
     return PageQuestion(call, _ANOMALIES, cli)
 
 
 def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
     """The pods that only a flush brought to a node."""
-    asked = {name: request.query.get(name) for name in ("stream", "limit")}
+    asked = {name: request.query.get(name) for name in ("stream", "limit", "at")}
     return {"flushed": call_of("/queue/flushed", {"limit": str(FLUSHED), **_given(asked)})}
 
 

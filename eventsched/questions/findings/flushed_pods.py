@@ -31,17 +31,20 @@ CROSS JOIN LATERAL (
     WHERE d.stream = m.stream AND d.pod = m.pod AND d.seq > m.seq ORDER BY d.seq LIMIT 1
 ) placed
 WHERE m.stream = :s AND m.seq >= :low AND m.seq < :high AND m.cause = 'Flush'
+  AND placed.seq < :end
   AND placed.outcome IN ('scheduled', 'waiting'){visible}
 ORDER BY m.seq DESC LIMIT :limit
 """
 
 
 def flushed_pods_page(
-    stream: LoggedStream, sees: Visibility, before: int | None, limit: int
+    stream: LoggedStream, sees: Visibility, before: int | None, limit: int, end: int | None = None
 ) -> FlushedPodsAnswer:
-    """A page of such pods, the newest flush first. Raises UnavailableError."""
+    """A page of such pods, the newest flush first, as far as the records before position ``end``
+    say it. Raises UnavailableError."""
     head = stream.rows.head
-    high = head if before is None else min(before, head)
+    end = head if end is None else min(end, head)
+    high = end if before is None else min(before, end)
     edge = stream.rows.one(_EDGE, high=high, most=LOOKED_AT)
     assert edge is not None
     if not edge["looked"]:
@@ -50,7 +53,7 @@ def flushed_pods_page(
     is_cut = edge["looked"] == LOOKED_AT
     rows = stream.rows.all(
         _FLUSHED.format(visible=visible), low=edge["edge"] if is_cut else 0, high=high,
-        limit=limit + 1, **values,
+        end=end, limit=limit + 1, **values,
     )  # fmt: skip
     more = edge["edge"] if is_cut else None
     if len(rows) > limit:

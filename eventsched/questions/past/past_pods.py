@@ -46,6 +46,12 @@ _QUEUED = """
 SELECT CAST(m.pod AS text) AS uid, min(m.at) AS at FROM eventsched_log.queue_move m
 WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq < :end GROUP BY m.pod
 """
+_FIRST_QUEUED = """
+SELECT CAST(m.pod AS text) AS uid, min(m.seq) AS seq, min(m.at) AS at
+FROM eventsched_log.queue_move m
+WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq < :end AND m.queue <> 'gated'
+GROUP BY m.pod
+"""
 _BOUND = """
 SELECT CAST(r.pod AS text) AS uid, min(r.at) AS at FROM eventsched_log.reservation r
 WHERE r.stream = :s AND r.pod = ANY(CAST(:uids AS uuid[])) AND r.seq < :end
@@ -61,9 +67,10 @@ WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
 
 class PastPods(NamedTuple):
     """The pods before the record at ``position``; ``now`` is the time then (µs). ``rows`` have the
-    columns of pod_now, in the order in which the pods came, and ``numbers``: those of all verdicts
-    of the last attempt, if it failed. ``since`` is None if no row says it: of a pod that another
-    scheduler placed, or that left Permit. ``nodes``: how full the nodes were."""
+    columns of pod_now, in the order in which the pods came; of a pod without a node also the
+    ``outcome`` of its last attempt and, if that failed, ``numbers``: those of all its verdicts.
+    ``since`` is None if no row says it: of a pod that another scheduler placed, or that left
+    Permit. ``nodes``: how full the nodes were."""
 
     position: int
     now: int
@@ -94,7 +101,7 @@ def _row(state: SchedulerState, pod_state: PodState) -> dict[str, Any]:
         "scheduler": pod.scheduler_name, "owner_kind": owner.kind if owner else None,
         "owner_name": owner.name if owner else None, "node": pod_state.booked_node or None,
         "nominated": state.preemptions.node(pod.uid) or None, "plugin": None, "message": None,
-        "numbers": frozenset(),
+        "numbers": frozenset(), "outcome": None,
     }  # fmt: skip
 
 
@@ -121,7 +128,7 @@ def _add_attempts(stream: LoggedStream, rows: list[dict[str, Any]], end: int) ->
     failed: dict[int, dict[str, Any]] = {}
     for found in last_attempts(stream, list(by_uid), end):
         row = by_uid[found["uid"]]
-        row["decided_seq"] = found["seq"]
+        row["decided_seq"], row["outcome"] = found["seq"], found["outcome"]
         if found["outcome"] in _FAILED:
             failed[found["seq"]] = row
         is_allowed = row["state"] == BINDING and found["outcome"] == "waiting"  # some time later
@@ -140,6 +147,12 @@ def _add_attempts(stream: LoggedStream, rows: list[dict[str, Any]], end: int) ->
 def last_attempts(stream: LoggedStream, uids: list[str], end: int) -> Iterator[RowMapping]:
     """The last attempt before position ``end`` of each pod that had one: uid, seq, at, outcome."""
     return _of_pods(stream, _DECIDED, uids, end)
+
+
+def first_queued(stream: LoggedStream, uids: list[str], end: int) -> Iterator[RowMapping]:
+    """When each pod first came to a queue other than the gated one, before position ``end``: uid,
+    seq, at."""
+    return _of_pods(stream, _FIRST_QUEUED, uids, end)
 
 
 def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:

@@ -40,7 +40,7 @@ def test_anomalies_show_thresholds_also_of_what_is_not_there() -> None:
     for kind in KINDS:
         assert f"rule of {kind}" in text
     assert '<section class="card"' in text
-    assert text.count("<section") == 1
+    assert text.count('<section class="card"') == 1
     asked = [(path, query) for path, query, _ in api.asked]
     assert ("/api/v1/queue/anomalies", "stream=live&limit=200") in asked
     assert ("/api/v1/queue/flushed", "limit=20&stream=live") in asked
@@ -212,7 +212,7 @@ def test_the_time_shown_is_kept() -> None:
         "refusals": {"attempts": 0, "plugins": [], "next": None, "unmatched": []},
     }  # fmt: skip
     for path, asked in (
-        ("/findings?at=5", "limit=200"), ("/findings/evictions?at=5", "until=5"),
+        ("/findings?at=5", "limit=200&at=5"), ("/findings/evictions?at=5", "until=5"),
         ("/findings/refusals?at=5", "until=5"), ("/findings/refusals?at=5&until=3", "until=3"),
     ):  # fmt: skip
         api = GivenApi(**answers)
@@ -221,7 +221,9 @@ def test_the_time_shown_is_kept() -> None:
         for place in ("/", "/pods", "/findings", "/what-if", "/findings/evictions"):
             assert f'href="{place}?at=5"' in text
         assert 'data-live="false"' in text
-        assert "Back to the present" in text
+        present = "Back to the present" if asked.startswith("until") else "Anomalies as of"
+        assert present in text
+        assert ("who evicted whom until then" in text) == (path == "/findings?at=5")
 
 
 def test_help_needs_no_log() -> None:

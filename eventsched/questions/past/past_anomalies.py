@@ -1,0 +1,115 @@
+"""Anomalies of the past: the pods that starved or that no node would take, of the state at a
+position, and preemptions that had been for nothing before it. The rules are those of the views
+starving_pods, unplaceable_pods and preempted_for_nothing, which are about the present.
+
+What goes back and forth is not looked for: view ping_pongs looks at the newest victims only.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED, Code
+from eventsched.domain.units import SECOND
+from eventsched.history.past_state.anomalies import (
+    FOR_NOTHING,
+    LONG_WAIT_MINUTES,
+    STARVING,
+    UNPLACEABLE,
+    Anomaly,
+    StoredAnomalies,
+    wasted_preemptions,
+)
+from eventsched.questions.past.now_at import refusal_of
+from eventsched.questions.past.past_pods import PastPods, first_queued
+from eventsched.questions.pod_rows import QUEUES
+from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+
+PAST_KINDS = (STARVING, UNPLACEABLE, FOR_NOTHING)
+"""The kinds that are looked for in the past."""
+_ON_NODES = ("bound", "binding", "waiting")
+_FACTS = ("priority", "state", "attempts", "owner_kind", "owner_name")
+_NEWEST = """
+SELECT d.at FROM eventsched_log.decision d
+WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT 1
+"""
+
+
+def past_anomalies(
+    stream: LoggedStream, sees: Visibility, past: PastPods, limit: int
+) -> StoredAnomalies:
+    """The anomalies before a position, at most ``limit`` of each kind, as those of the present.
+    Raises UnavailableError."""
+    waits: dict[str, list[Anomaly]] = {STARVING: [], UNPLACEABLE: []}
+    placed = _placed(past)
+    for row, came, began in _long_waits(stream, past):
+        if not sees.sees(row["namespace"]):
+            continue
+        facts = {name: row[name] for name in _FACTS}
+        facts["plugin"], facts["reason"] = refusal_of(stream, row)
+        kind = UNPLACEABLE
+        if _could_fit(stream, row):
+            kind, seqs = STARVING, placed.get(row["priority"], ())
+            facts["overtaken_by"] = len(seqs) - bisect_right(seqs, came)
+            if not facts["overtaken_by"]:
+                continue
+        found = Anomaly(
+            kind, row["namespace"], row["name"], row["uid"], began, row["seq"], facts
+        )  # fmt: skip
+        waits[kind].append(found)
+    for each in waits.values():
+        each.sort(key=lambda found: (found.since, found.seq))
+    visible, values = sees.condition("v.namespace")
+    wasted = wasted_preemptions(
+        stream.rows.of_views, stream.name, limit, visible, values, past.position
+    )
+    totals = {kind: len(found) for kind, found in waits.items()} | dict(wasted.totals)
+    listed = [each for found in waits.values() for each in found[:limit]]
+    return StoredAnomalies([*listed, *wasted.found], totals)
+
+
+def _long_waits(stream: LoggedStream, past: PastPods) -> list[tuple[Mapping[str, Any], int, int]]:
+    """The pods in a queue that had waited for long when the last attempt was made, each with the
+    position and time (µs) at which it was first in a queue other than the gated one."""
+    newest = stream.rows.one(_NEWEST, end=past.position)
+    if newest is None:
+        return []
+    latest = newest["at"] - LONG_WAIT_MINUTES * 60 * SECOND
+    waiting = {
+        row["uid"]: row
+        for row in past.rows
+        if row["state"] in QUEUES
+        and row["attempts"]
+        and row["waiting_since"] is not None
+        and row["waiting_since"] <= latest
+    }
+    began = {
+        found["uid"]: (found["seq"], found["at"])
+        for found in first_queued(stream, list(waiting), past.position)
+    }
+    pods = [
+        (row, *began.get(uid, (row["seq"], row["waiting_since"]))) for uid, row in waiting.items()
+    ]
+    return [(row, came, since) for row, came, since in pods if since <= latest]
+
+
+def _could_fit(stream: LoggedStream, row: Mapping[str, Any]) -> bool:
+    """Whether the end of other pods could make room for a pod, by its last attempt."""
+    if row["outcome"] != "unschedulable":
+        return True
+    numbers = row["numbers"] - {STORED_EXCLUDED}
+    if STORED_NOT_EVALUATED in numbers:
+        return True
+    meanings = stream.rows.refusals(numbers)
+    return any(meanings[number].code != Code.UNRESOLVABLE for number in numbers)
+
+
+def _placed(past: PastPods) -> Mapping[int, Sequence[int]]:
+    """Priority of a pod in a queue → the positions at which the pods of that priority or less came
+    that were placed and are still there, in order."""
+    levels = {row["priority"] for row in past.rows if row["state"] in QUEUES}
+    placed = [row for row in past.rows if row["state"] in _ON_NODES and row["attempts"]]
+    return {
+        level: sorted(row["seq"] for row in placed if row["priority"] <= level) for level in levels
+    }
