@@ -2,7 +2,7 @@
 
 import json
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -157,6 +157,20 @@ def test_the_weights_in_force_are_there_without_knowing_them() -> None:
     unknown = Pages(_api(configuration={**CONFIGURATION, "profiles": {}})).get("/what-if").text
     assert "in force</summary>" not in unknown
     assert '<option value="NodeAffinity"></option>' in unknown
+
+
+def test_an_address_fills_in_a_usual_change() -> None:
+    """Until it is made: then it is in the configuration."""
+    at = f"/what-if?stream=live&plugin=NodeAffinity&weight=7&like={quote(MARKUP)}"
+    page = Pages(_api()).get(at).text
+    assert '<details id="usual-changes" open>' in page
+    assert 'name="plugin" value="NodeAffinity"' in page
+    assert '(in force: 2)</span></span><input name="weight" value="7"' in page
+    assert "<script>alert" not in page
+    fields = {"configuration": "kind: a", "plugin": "NodeAffinity", "weight": "7"}
+    made = _post(_api(check=CHECKED), at=at, ask="change", **fields).text
+    assert 'name="plugin" value=""' in made
+    assert "weight: 7\n</textarea>" in made
 
 
 def test_what_the_text_is_filled_with_is_said_until_it_is_another() -> None:

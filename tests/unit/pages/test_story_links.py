@@ -147,13 +147,43 @@ def test_a_node_that_scores_less_is_short_of_points(shortfall: dict[str, Any], s
                "outcome": "scheduled", "node": "n2", "message": "", "refusals": [],
                "feasible": 2, "evaluated": 3}  # fmt: skip
     behind = {"lands": False, "failedPlugins": [], "reasons": [], "behind": shortfall["points"]}
+    weight = {"kind": "WeightChanged", "plugin": "Fit", "weight": 9, "before": 1, "text": "weigh"}
     found = {
         "node": "n1", "attempt": 1, "landing": behind, "shortfall": shortfall, "givenUp": None,
-        "remedies": [[{"kind": "NodeRequired", "text": "pin it"}]], "stuck": None, "decisions": 4,
-        "extendersAsked": True,
+        "remedies": [[weight], [{"kind": "NodeRequired", "text": "pin it"}]], "stuck": None,
+        "decisions": 4, "extendersAsked": True,
     }  # fmt: skip
     explained = {"older": [], "attempts": [attempt]}
     api = GivenApi(timeline=TIMELINE, explain=explained, **{"why-not": found})
     text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
     assert said in text
-    assert text.index(said) < text.index("pin it")
+    assert text.index(said) < text.index("weigh") < text.index("pin it")
+    assert text.count('/what-if?stream=live&amp;plugin=Fit&amp;weight=9#usual-changes"') == 1
+
+
+@pytest.mark.parametrize("code", ["Unschedulable", "UnschedulableAndUnresolvable"])
+@pytest.mark.parametrize("outcome", ["unschedulable", "scheduled"])
+def test_one_more_node_is_proved_by_a_what_if(code: str, outcome: str) -> None:
+    """If only the pods of such a node are in the way: else another one would not help."""
+    refusals = [
+        {"plugin": "NodeResourcesFit", "code": "UnschedulableAndUnresolvable", "nodes": 1,
+         "reasons": ["Insufficient cpu"], "examples": ["small"]},
+        {"plugin": "NodeResourcesFit", "code": code, "nodes": 1,
+         "reasons": ["Insufficient cpu"], "examples": ["<n1>", "n2"]},
+    ]  # fmt: skip
+    attempt = {"attempt": 1, "seq": 9, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
+               "outcome": outcome, "node": None, "message": "", "refusals": refusals,
+               "feasible": 0, "evaluated": 3}  # fmt: skip
+    demands: dict[str, Any] = {
+        "position": 7, "priority": 0, "requests": {}, "node_selector": {}, "tolerations": [],
+        "others": [], "belongs_to": [],
+    }  # fmt: skip
+    explained = {"older": [], "attempts": [attempt]}
+    api = GivenApi(timeline={**TIMELINE, "demands": demands}, explain=explained)
+    text = client(api).get("/pods/prod/a?stream=live&at=20").text
+    link = (
+        '<a href="/what-if?stream=live&amp;nodes=%2B1x%3Cn1%3E&amp;from=7">'
+        "What if there had been one more node like &lt;n1&gt;?</a>"
+    )
+    assert text.count(link) == (code == "Unschedulable" and outcome == "unschedulable")
+    assert "like small" not in text
