@@ -225,6 +225,7 @@ bench-cluster: controlplane ## kube-scheduler and eventsched on the same API ser
 	$(BIN)/python -m benchmarks.cluster.restart
 	$(BIN)/python -m benchmarks.cluster.start_again
 	$(BIN)/python -m benchmarks.cluster.extender
+	$(BIN)/python -m benchmarks.cluster.shadow
 
 conformance-golden: $(READY) ## regenerate the answers in tests/conformance from kube-scheduler's code; needs Go
 	$(BIN)/python -m tests.conformance.oracle

@@ -27,9 +27,9 @@ class Contender:
     """A scheduler as a process."""
 
     def __init__(self, name: str, command: list[str], folder: Path, data: str = "") -> None:
-        """``data`` is the folder of its database."""
+        """``data`` is the folder of its database, "" without one."""
         self.name = name
-        self._data = data
+        self.data = data
         self._log = (folder / f"{name}.log").open("wb")
         self._process = subprocess.Popen(
             command, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True
@@ -37,7 +37,7 @@ class Contender:
 
     def use(self) -> Use:
         """What it has used so far."""
-        database = _database(self._data) if self._data else set()
+        database = _database(self.data) if self.data else set()
         return Use(
             sum(cpu_of(pid) for pid in _family({self._process.pid}) - database),
             sum(cpu_of(pid) for pid in database),
@@ -68,10 +68,10 @@ class Contender:
                 while self._process.poll() is None and time.monotonic() < end:
                     time.sleep(0.05)
         self._log.close()
-        if self._data:
-            command = [sys.executable, "-m", "eventsched", "db", "stop", f"--data-dir={self._data}"]
+        if self.data:
+            command = [sys.executable, "-m", "eventsched", "db", "stop", f"--data-dir={self.data}"]
             subprocess.run(command, check=False, capture_output=True)
-            shutil.rmtree(self._data, ignore_errors=True)
+            shutil.rmtree(self.data, ignore_errors=True)
 
 
 def kube_scheduler(
@@ -97,6 +97,11 @@ def extender(kubeconfig: Path, folder: Path, port: int, profile: Mapping[str, An
     embedded Postgres of its own."""
     config = _configuration(folder, "extender", {"profiles": [profile]})
     return _ours("extender", config, kubeconfig, folder, f"--port={port}")
+
+
+def shadow(kubeconfig: Path, folder: Path) -> Contender:
+    """eventsched as a shadow of kube-scheduler, on an embedded Postgres of its own."""
+    return _ours("run", _configuration(folder, "shadow", {}), kubeconfig, folder, "--shadow")
 
 
 def agreeing(folder: Path, port: int) -> Contender:

@@ -115,6 +115,10 @@ class Watching:
         pods = self._pods[namespace].items()
         return [name for name, pod in pods if labels.items() <= pod.labels.items()]
 
+    def of(self, namespace: str) -> Mapping[str, Seen]:
+        """The pods of a namespace by name."""
+        return self._pods[namespace]
+
     async def bound(self, namespace: str, patience: float, *, attempted: bool = False) -> None:
         """Waits until all expected pods of a namespace are bound (or tried at least once). Raises
         TimeoutError after ``patience`` seconds in which nothing has happened."""

@@ -3,7 +3,6 @@
 The proof is the audit log of the API server: of the shadow's user it has reads only.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +10,6 @@ from http.client import FORBIDDEN
 from pathlib import Path
 
 import pytest
-import yaml
 
 from eventsched.domain.records import PlacementCompared, PlacementMatch, PodBound, TermBegan
 from tests.cluster.harness.binaries import Programs
@@ -20,41 +18,19 @@ from tests.cluster.harness.demos import DEFAULT
 from tests.cluster.harness.manifests import node, pod
 from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.harness.pods import Pods
-from tests.cluster.harness.scheduler import ROOT, Log, Scheduler, Schedulers, run
+from tests.cluster.harness.scheduler import Log, Scheduler, Schedulers, run
+from tests.cluster.harness.shadow_user import USER, audit_flags, audited, give_role, kubeconfig
 from tests.deploy.rights import rights
 
-USER = "shadow"
-POLICY = """
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules: [{level: Metadata}]
-"""
 READS = {"get", "list", "watch"}
 CONFIG = {"profiles": [{"schedulerName": "trial"}]}
-ROLE = ROOT / "deploy/components/shadow-role/cluster-role.yaml"
 
 
 @pytest.fixture
 def plane(programs: Programs, tmp_path: Path) -> Iterator[ControlPlane]:
-    """A control plane with an audit log of all requests, and a user with the role of shadows."""
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY)
-    flags = [
-        f"--audit-policy-file={policy}",
-        f"--audit-log-path={tmp_path / 'audit.log'}",
-        "--audit-log-mode=blocking",
-    ]
-    with ControlPlane(programs, flags=flags, users={USER: ()}) as made:
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER}
-        who = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
-        version = "rbac.authorization.k8s.io/v1"
-        about = {"apiVersion": version, "metadata": {"name": USER}}
-        shipped = yaml.safe_load_all(ROLE.read_text(encoding="utf-8"))
-        [rules] = [each["rules"] for each in shipped if each["kind"] == "ClusterRole"]
-        made.admin.create({**about, "kind": "ClusterRole", "rules": rules})
-        bound = {**about, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [who]}
-        made.admin.create(bound)
+    """A control plane, a user with the role of shadows, and an audit log of its requests."""
+    with ControlPlane(programs, flags=audit_flags(tmp_path), users={USER: ()}) as made:
+        give_role(made)
         yield made
 
 
@@ -68,20 +44,11 @@ def pods(plane: ControlPlane, namespace: str) -> Pods:
 
 def shadow_of(schedulers: Schedulers, **settings: Object) -> Scheduler:
     """A shadow of kube-scheduler, not started yet."""
-    plane = schedulers.plane
-    kubeconfig = plane.write_kubeconfig(USER, {"token": plane.token(USER)})
     return schedulers.make(
         config=CONFIG,
         settings={"stream": "shadow", "shadow": {"enabled": True}, **settings},
-        kubeconfig=kubeconfig,
+        kubeconfig=kubeconfig(schedulers.plane),
     )
-
-
-def audited(folder: Path, user: str) -> list[Object]:
-    """A user's requests, by the API server's audit log."""
-    lines = (folder / "audit.log").read_text(encoding="utf-8").splitlines()
-    events = [json.loads(line) for line in lines if line.endswith("}")]
-    return [event for event in events if event["user"]["username"] == user]
 
 
 def verbs(plane: ControlPlane, user: str) -> set[str]:
@@ -144,7 +111,7 @@ def test_every_placement_is_compared_and_nothing_is_written(
     log = shadow.log()
     assert len(log.of(TermBegan)) == 2
     assert log.of(PodBound) == []
-    asked = audited(tmp_path, USER)
+    asked = audited(tmp_path)
     made = Counter(each["verb"] for each in asked)
     assert set(made) <= READS, made
     assert {"list", "watch"} <= set(made)
