@@ -54,6 +54,16 @@ def test_the_pending_pods_are_as_many_as_their_list(
             expect(page.locator("#pods tbody th")).to_have_count(count)
 
 
+def test_states_and_reasons_are_cards_on_a_narrow_screen(watched: Watched, url: str) -> None:
+    with watched.page(size=NARROW) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=500")
+        for name in ("Pods by state, table", "Why pods wait, table"):
+            place = page.get_by_role("region", name=name)
+            assert place.evaluate("(place) => place.scrollWidth <= place.clientWidth")
+            expect(place.get_by_role("row")).not_to_have_count(0)
+        assert watched.accessibility(page) == []
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no-script"])
 def test_a_reason_leads_to_the_pods_that_it_counts(
     watched: Watched, url: str, script: bool
