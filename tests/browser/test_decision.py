@@ -163,6 +163,9 @@ def test_why_not_gives_the_remedy(watched: Watched, url: str) -> None:
         answer = page.request.get(f"{pod}/why-not", params=asked).json()
         for change in answer["remedies"][0]:
             expect(page.locator(".heat-panel")).to_contain_text(change["text"])
+        expect(page.locator(".heat-panel .lead")).to_contain_text(
+            f"{node} is refused by NodeResourcesFit: Insufficient cpu"
+        )
         expect(page.locator(".heat-panel")).to_contain_text("Decided again")
 
 

@@ -274,6 +274,11 @@ function remedies(found) {
   } else if (found.landing.lands) {
     parts.push(element("p", {}, found.givenUp ? `${found.node}: ${found.givenUp}.` : "It lands there as it is."));
   }
+  const { failedPlugins, reasons, lands } = found.landing;
+  if (found.stuck === null && !lands && !found.shortfall) {
+    parts.push(element("p", { class: "lead" },
+      `${found.node} is refused by ${failedPlugins.join(", ") || "the search"}: ${reasons.join("; ")}.`));
+  }
   if (found.shortfall) parts.push(shortfall(found.node, found.shortfall));
   found.remedies.filter((changes) => changes.length > 0).forEach((changes, number) => {
     parts.push(element("p", {}, number ? "Or it lands there if you" : "It lands there if you"),

@@ -8,7 +8,7 @@ import pytest
 from markupsafe import escape
 
 from eventsched.pages.story_links import linked, linked_step
-from tests.unit.pages.test_site import GivenApi, client
+from tests.unit.pages.test_site import MARKUP, GivenApi, client
 
 
 def link(path: str, **values: Any) -> str:
@@ -159,6 +159,23 @@ def test_a_node_that_scores_less_is_short_of_points(shortfall: dict[str, Any], s
     assert said in text
     assert text.index(said) < text.index("weigh") < text.index("pin it")
     assert text.count('/what-if?stream=live&amp;plugin=Fit&amp;weight=9#usual-changes"') == 1
+
+
+def test_a_refusal_of_a_node_comes_before_what_would_help() -> None:
+    landing = {"lands": False, "failedPlugins": ["Fit", MARKUP], "reasons": ["a", "b"], "behind": 0}
+    found = {
+        "node": "n1", "attempt": 1, "landing": landing, "shortfall": None, "givenUp": None,
+        "remedies": [[{"kind": "NodeUncordoned", "text": "uncordon it"}]], "stuck": None,
+        "decisions": 4, "extendersAsked": True,
+    }  # fmt: skip
+    attempt = {"attempt": 1, "seq": 1, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
+               "outcome": "unschedulable", "node": None, "message": "", "refusals": [],
+               "feasible": 0, "evaluated": 3}  # fmt: skip
+    explained = {"older": [], "attempts": [attempt]}
+    api = GivenApi(timeline=TIMELINE, explain=explained, **{"why-not": found})
+    text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
+    said = "n1 is refused by Fit, &lt;/script"
+    assert ": a; b.</p>" in text.partition(said)[2].partition("uncordon it")[0]
 
 
 @pytest.mark.parametrize("code", ["Unschedulable", "UnschedulableAndUnresolvable"])
