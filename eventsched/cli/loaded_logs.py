@@ -93,6 +93,7 @@ class _Loading:
             try:
                 self.state.apply(stored.record, stored.at)
             except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
+                self.finish()  # refuses a batch that was altered, which says more
                 reason = f"does not fit: {problem!r}"
                 raise CorruptLogError(stored.position, reason) from problem
         if self.state.position >= self._stored + SNAPSHOT_EVERY:
