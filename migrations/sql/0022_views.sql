@@ -25,6 +25,43 @@ CROSS JOIN LATERAL (
         n.message FROM 'node\(s\) didn''t satisfy plugin\(s\) \[([^]]+)\]') END AS plugins
 ) e;
 
+-- As before, and could_fit is found for all pods at once: a lookup for each pod reads a whole range
+-- of a BRIN index.
+CREATE OR REPLACE VIEW eventsched_log.long_wait AS
+SELECT s.name AS stream_name, n.*, coalesce(f.seq, n.seq) AS came,
+       coalesce(f.at, n.waiting_since) AS began,
+       d.seq IS NULL  -- the attempt is pruned
+           OR d.feasible > 0 OR d.outcome = 'error' OR coalesce(t.could_fit, false) AS could_fit
+FROM eventsched_log.chosen_stream s
+CROSS JOIN LATERAL (
+    SELECT at FROM eventsched_log.decision WHERE stream = s.id ORDER BY seq DESC LIMIT 1
+) newest
+JOIN eventsched_log.pod_now n
+    ON n.stream = s.id AND n.state IN ('active', 'backoff', 'unschedulable')
+   AND n.attempts > 0 AND n.waiting_since <= newest.at - 600000000
+LEFT JOIN LATERAL (  -- when its gates were open
+    SELECT min(m.seq) AS seq, min(m.at) AS at FROM eventsched_log.queue_move m
+    WHERE m.stream = n.stream AND m.pod = n.uid AND m.queue <> 'gated'
+) f ON true
+LEFT JOIN eventsched_log.decision d
+    ON d.stream = n.stream AND d.pod = n.uid AND d.seq = n.decided_seq
+LEFT JOIN (
+    SELECT r.stream, r.seq,
+           bool_or(r.number = 65534  -- not judged
+                   OR r.number <> 65533 AND v.code IS DISTINCT FROM 'UnschedulableAndUnresolvable')
+               AS could_fit
+    FROM eventsched_log.refusal r
+    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
+    WHERE (r.stream, r.seq) IN (
+        SELECT w.stream, w.decided_seq FROM eventsched_log.pod_now w
+        WHERE w.state IN ('active', 'backoff', 'unschedulable') AND w.attempts > 0)
+      AND r.seq >= (  -- most are of the last minutes: the index need not be read before
+        SELECT min(w.decided_seq) FROM eventsched_log.pod_now w
+        WHERE w.state IN ('active', 'backoff', 'unschedulable') AND w.attempts > 0)
+    GROUP BY r.stream, r.seq
+) t ON t.stream = n.stream AND t.seq = n.decided_seq
+WHERE coalesce(f.at, n.waiting_since) <= newest.at - 600000000;
+
 CREATE OR REPLACE VIEW eventsched.unplaceable_pods AS
 SELECT w.stream_name AS stream, w.namespace, w.name AS pod, w.uid AS pod_uid, w.priority, w.state,
        eventsched_log.time(w.began) AS waiting_since, w.attempts, n.plugin, n.reason, w.owner_kind,

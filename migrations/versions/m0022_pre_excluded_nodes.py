@@ -50,7 +50,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Restores the former definitions."""
     with as_owner():
-        execute_script(_former("0021_views.sql", "eventsched.unplaceable_pods"))
+        for view in (f"{_LOG}.long_wait", "eventsched.unplaceable_pods"):
+            execute_script(_former("0021_views.sql", view))
         pods_now = _former("0005_pods.sql", "eventsched.pods_now")
         execute_script(pods_now.replace(f"{_LOG}.stream s", f"{_LOG}.chosen_stream s"))
         op.execute(_COMMENT)

@@ -17,9 +17,10 @@ BYTES_AT_ONCE = 4_000_000
 """The batches that one statement appends, and about the number of their bytes, at most."""
 _APPEND = """
 SELECT eventsched_log.append_batches(%s::integer, %s::integer, %s, %s::bigint, %s::integer[],
-    %s::bigint[], %s::json[], %s::bytea, %s::bytea[], %s::json[], %s::bigint[], %s::bigint[],
-    %s::bytea[])
+    %s::bigint[], %b::json[], %s::bytea, %b::bytea[], %b::json[], %s::bigint[], %s::bigint[],
+    %b::bytea[])
 """
+"""Arrays of texts and bytes are sent in binary form: as text, each quote in them is looked for."""
 
 
 class BatchLoader:
