@@ -30,10 +30,10 @@ class Refusal(NamedTuple):
     reason: str
 
 
-EXCLUDED = Refusal(None, "Excluded", "PreFilter left the node out")
+EXCLUDED_UNNAMED = Refusal(None, "Excluded", "PreFilter left the node out")
 """Of a node without a verdict. excluded_nodes.py says more of an attempt that left all out."""
 _FIXED: dict[int, Refusal] = {
-    STORED_EXCLUDED: EXCLUDED,
+    STORED_EXCLUDED: EXCLUDED_UNNAMED,
     STORED_NOT_EVALUATED: Refusal(None, "NotEvaluated", "the search ended before this node"),
 }
 

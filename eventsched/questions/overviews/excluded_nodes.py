@@ -9,7 +9,7 @@ from typing import Any
 
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.history.named_refusal import NARROWED
-from eventsched.questions.rows import EXCLUDED, Refusal, Rows
+from eventsched.questions.rows import EXCLUDED_UNNAMED, Refusal, Rows
 
 _PLUGINS = r"node\(s\) didn''t satisfy plugin\(s\) \[([^]]+)\]"
 _WITH_REASON = r"node\(s\) didn''t satisfy plugin\(s\) \[[^]]+\]"
@@ -18,7 +18,7 @@ IS_EXCLUDED = f"n.verdict = {STORED_EXCLUDED}"
 PLUGIN = f"coalesce(nullif(n.plugin, ''), substring(n.message FROM '{_PLUGINS}'))"
 """The plugin of such a row, or several with spaces between; null if none is known."""
 REASON = f"""CASE WHEN n.plugin <> '' THEN n.message
-ELSE coalesce(substring(n.message FROM '{_WITH_REASON}'), '{EXCLUDED.reason}') END"""
+ELSE coalesce(substring(n.message FROM '{_WITH_REASON}'), '{EXCLUDED_UNNAMED.reason}') END"""
 """The reason of such a row."""
 PLUGIN_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.plugin WHEN {IS_EXCLUDED} THEN {PLUGIN} END"
 REASON_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.message WHEN {IS_EXCLUDED} THEN {REASON} END"
@@ -28,9 +28,9 @@ REASON_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.message WHEN {IS_EXCLUDED}
 def excluded_refusal(plugin: str | None, message: str | None) -> Refusal:
     """What to name of a failed attempt that left all nodes out, with its plugin and message."""
     if plugin:
-        return Refusal(plugin, EXCLUDED.code, message or "")
+        return Refusal(plugin, EXCLUDED_UNNAMED.code, message or "")
     found = NARROWED.search(message or "")
-    return EXCLUDED if found is None else Refusal(found[1], EXCLUDED.code, found[0])
+    return EXCLUDED_UNNAMED if found is None else Refusal(found[1], EXCLUDED_UNNAMED.code, found[0])
 
 
 def refusal_to_name(rows: Rows, number: int, row: Any) -> Refusal:

@@ -3,7 +3,7 @@
 from difflib import SequenceMatcher, get_close_matches
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventsched.domain import near_names
@@ -16,6 +16,7 @@ _ADDRESSES = [
 ]
 
 
+@settings(deadline=None)
 @given(name=_names, known=st.lists(_names, max_size=60), ratio=st.sampled_from([0.3, 0.5, 0.6]))
 def test_the_names_are_those_that_difflib_finds(name: str, known: list[str], ratio: float) -> None:
     expected = [near for near in get_close_matches(name, known, 3, ratio) if near]

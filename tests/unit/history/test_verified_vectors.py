@@ -175,6 +175,7 @@ def test_a_bitmap_says_rows_from_its_lowest_bit_on() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted({*Normalization} - {Normalization.OWN}))
+@settings(deadline=None)
 @given(raw=st.lists(st.integers(0, 500), min_size=1))
 def test_normalised_scores_are_found_by_the_same_rules(kind: Normalization, raw: list[int]) -> None:
     values = np.array(raw) % (101 if kind is Normalization.IDENTITY else 501)
