@@ -267,6 +267,15 @@ def test_a_gang_goes_together_or_nowhere(tries: Any) -> None:
         (POD.replace("big", "old"), (), "Pod default/old: is in the cluster already"),
         (POD, ("--at", "5"), "--at: is about a log; remove it, or remove --manifests"),
         (NODES + "---" + POD, (), "pods.yaml: holds the node n1"),
+        (
+            POD.replace("requests", "reqests"), (),
+            "Pod default/big: spec.containers[0].resources.reqests: ResourceRequirements has no "
+            "such field; did you mean requests?",
+        ),
+        (
+            workload("Job", "batch/v1", paralelism=2), (),
+            "Job web: spec.paralelism: JobSpec has no such field; did you mean parallelism?",
+        ),
     ],
 )  # fmt: skip
 def test_bad_input(tries: Any, pods: str, options: tuple[str, ...], message: str) -> None:

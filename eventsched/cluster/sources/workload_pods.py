@@ -4,6 +4,7 @@ ReplicationControllers, StatefulSets and Jobs. What a controller chooses at rand
 from collections.abc import Iterator
 from typing import Any
 
+from eventsched.cluster.sources.unknown_fields import refuse_unknown_fields
 from eventsched.cluster.translate.fields import Field
 from eventsched.cluster.translate.metadata import pod_uid
 from eventsched.domain.errors import InputError
@@ -30,7 +31,10 @@ class PodsOfWorkloads:
 
     def expand(self, obj: Obj, kind: str, where: str) -> Iterator[tuple[Obj, str]]:
         """The objects that stand for an object of a kind, with their kinds: itself, or the pods of
-        a workload and what a controller makes with them. Raises InputError."""
+        a workload and what a controller makes with them. Raises InputError, also for a field that
+        the API does not know."""
+        if kind == "Pod" or kind in _CONTROLLERS:
+            refuse_unknown_fields(obj, kind, where)
         if kind == "Pod":
             self._note(where)
             yield from ((pod, "Pod") for pod in self._copies(obj, where))

@@ -1,0 +1,83 @@
+"""Fields that the Kubernetes API does not have, in pods and workloads that are tried."""
+
+import re
+from typing import Any
+
+import pytest
+
+from eventsched.cluster.sources.unknown_fields import TYPES, refuse_unknown_fields
+from eventsched.domain.errors import InputError
+
+
+def test_the_table_is_that_of_the_client() -> None:
+    """Names of fields, and the types of those that are checked further."""
+    client = pytest.importorskip("kubernetes.client")
+
+    def type_of(model: Any, attribute: str) -> str:
+        named = re.sub(r"^List\[(.*)\]$", r"\1", model.openapi_types[attribute])
+        return named.removeprefix("V1") if named.removeprefix("V1") in TYPES else ""
+
+    for kind, fields in TYPES.items():
+        model = getattr(client, f"V1{kind}")
+        expected = {
+            name: type_of(model, attribute) for attribute, name in model.attribute_map.items()
+        }
+        pairs = [entry.partition(":") for entry in fields.split()]
+        assert {name: within for name, _, within in pairs} == expected, kind
+
+
+def _job(spec: dict[str, Any] | None = None, **pod: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "t", "clusterName": ""},
+        "spec": {**(spec or {}), "template": {"spec": {"restartPolicy": "Never", **pod}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("job", "path", "remedy"),
+    [
+        (_job({"paralelism": 2}), "spec.paralelism", "did you mean parallelism?"),
+        (
+            _job(containers=[{"name": "a"}, {"resources": {"reqests": {"cpu": 1}}}]),
+            "spec.template.spec.containers[1].resources.reqests",
+            "did you mean requests?",
+        ),
+        (
+            _job(tolerations=[{"key": "gpu", "oprator": "Exists"}]),
+            "spec.template.spec.tolerations[0].oprator",
+            "did you mean operator?",
+        ),
+        (
+            _job(affinity={"nodeAffinty": {}}),
+            "spec.template.spec.affinity.nodeAffinty",
+            "did you mean nodeAffinity",
+        ),
+        (_job({"7": 1}), "spec.7", "there are, among others:"),
+    ],
+)
+def test_an_unknown_field_is_refused(job: Any, path: str, remedy: str) -> None:
+    with pytest.raises(InputError) as refused:
+        refuse_unknown_fields(job, "Job", "f.yaml: Job t")
+    assert refused.value.where == f"f.yaml: Job t: {path}"
+    assert refused.value.problem.endswith("has no such field")
+    assert refused.value.remedy.startswith(remedy)
+
+
+def test_all_fields_of_the_api_pass() -> None:
+    """Each type with all its fields, an object within each that is checked further."""
+
+    def full(kind: str) -> dict[str, Any]:
+        pairs = [entry.partition(":") for entry in TYPES[kind].split()]
+        return {name: [full(within)] if within else {"any": 1} for name, _, within in pairs}
+
+    for kind in TYPES:
+        refuse_unknown_fields(full(kind), kind, "f")
+
+
+def test_what_is_malformed_is_for_its_reader() -> None:
+    """So are kinds that are not in the table."""
+    refuse_unknown_fields(_job(containers="none", tolerations=[["x"]]), "Job", "f")
+    refuse_unknown_fields({"metadata": None, "spec": 3}, "Pod", "f")
+    refuse_unknown_fields({"anything": 1}, "Gizmo", "f")
