@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import NARROW, WIDE, Watched
 from tests.postgres.histories import ODD, TIGHT
@@ -40,6 +40,63 @@ def test_the_slider_by_keyboard(watched: Watched, url: str) -> None:
         expect(page.locator("body")).not_to_have_attribute("aria-busy", "true")
         assert page.url == f"{url}/?stream={TIGHT}"
         expect(page.locator("body")).to_have_attribute("data-live", "true")
+
+
+CHANGED = 'id="moment-text" data-answer="{}"'
+
+
+def _changing(page: Page) -> list[str]:
+    """Makes each answer that the script loads another one; returns the addresses as they come."""
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        if "text/html" not in route.request.headers.get("accept", ""):
+            route.continue_()
+            return
+        response = route.fetch()
+        asked.append(route.request.url)
+        body = response.text().replace('id="moment-text"', CHANGED.format(len(asked)))
+        headers = {**response.headers, "etag": f'"{len(asked)}"'}
+        route.fulfill(response=response, body=body, headers=headers)
+
+    page.route(re.compile(r"/(pods)?\?"), answer)
+    return asked
+
+
+@pytest.mark.parametrize("path", ["/", "/pods"])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_slider_is_dragged_from_the_present(
+    watched: Watched, url: str, path: str, size: tuple[int, int]
+) -> None:
+    """It follows the pointer, also over a refresh; the page is loaded once it is let go."""
+    with watched.page(size=size) as page:
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        asked = _changing(page)
+        live = page.url
+        slider = page.get_by_label("Time", exact=True)
+        box = slider.bounding_box()
+        assert box is not None
+        end, middle = box["x"] + box["width"] - 8, box["y"] + box["height"] / 2
+        page.mouse.move(end, middle)
+        page.mouse.down()
+        values = []
+        for step in range(1, 9):
+            page.mouse.move(end - step * box["width"] / 16, middle)
+            values.append(int(slider.input_value()))
+            if step == 4:
+                with page.expect_response(live):
+                    pass
+        assert values == sorted(set(values), reverse=True)
+        assert values[-1] < 0.6 * int(slider.get_attribute("max") or 0)
+        expect(page.locator("#moment-text")).to_have_text(re.compile("^00:0[234]:"))
+        assert page.locator("#moment-text").get_attribute("data-answer") is None
+        page.wait_for_timeout(500)  # longer than a page waits for a further move
+        assert (page.url, set(asked)) == (live, {live})
+        page.mouse.up()
+        expect(page).to_have_url(re.compile("at=1970-01-01T00%3A0[234]"))
+        expect(page.locator("body")).not_to_have_attribute("aria-busy", "true")
+        expect(page.locator("#moment-text")).to_have_attribute("data-answer", re.compile("."))
+        assert int(slider.input_value()) == pytest.approx(values[-1], abs=10_000)
 
 
 def test_links_keep_the_time(watched: Watched, url: str) -> None:

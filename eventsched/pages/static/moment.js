@@ -4,6 +4,8 @@ import { go } from "./shell.js";
 
 const PAUSE = 300; // ms without a further move
 let timer = 0;
+let isPlanned = false; // a time was chosen and is not asked for yet
+let isHeld = false; // the pointer is down on the slider
 
 function shownText(slider) {
   const at = new Date(Number(slider.dataset.begin) + Number(slider.value));
@@ -19,11 +21,19 @@ function isAtEnd(slider) {
 }
 
 async function load(slider) {
+  isPlanned = false;
   const own = timer;
   const at = new Date(Number(slider.dataset.begin) + Number(slider.value)).toISOString();
   const isPast = new URL(location.href).searchParams.has("at");
   await go({ at: isAtEnd(slider) ? null : at, cursor: null, offset: null }, { replace: isPast });
   if (own === timer) document.body.removeAttribute("aria-busy");
+}
+
+function plan(slider) {
+  clearTimeout(timer);
+  isPlanned = true;
+  document.body.setAttribute("aria-busy", "true");
+  if (!isHeld) timer = setTimeout(() => load(slider), PAUSE);
 }
 
 document.addEventListener("input", ({ target }) => {
@@ -34,8 +44,24 @@ document.addEventListener("input", ({ target }) => {
   document.getElementById("moment-text").textContent = text;
 });
 document.addEventListener("change", ({ target }) => {
+  if (target.id === "moment-range") plan(target);
+});
+// While it is held only the label changes.
+document.addEventListener("pointerdown", ({ target }) => {
   if (target.id !== "moment-range") return;
+  isHeld = true;
   clearTimeout(timer);
-  document.body.setAttribute("aria-busy", "true");
-  timer = setTimeout(() => load(target), PAUSE);
+});
+for (const kind of ["pointerup", "pointercancel"]) {
+  document.addEventListener(kind, () => {
+    if (!isHeld) return;
+    isHeld = false;
+    const slider = document.getElementById("moment-range");
+    if (isPlanned && slider) plan(slider);
+  });
+}
+// A label of another length moves what is beside the slider: a browser would drag the link that is now
+// where the pointer went down, and end the drag of the slider.
+document.addEventListener("dragstart", (event) => {
+  if (isHeld) event.preventDefault();
 });
