@@ -36,15 +36,19 @@ JOIN_NAMED = f"""LEFT JOIN (
     SELECT DISTINCT ON (r.seq) r.seq, r.number FROM eventsched_log.refusal r
     LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
     WHERE r.stream = :s AND r.seq IN (SELECT unsure FROM chosen)
+      AND r.seq >= (SELECT min(unsure) FROM chosen)
     ORDER BY r.seq, {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number
 ) named ON named.seq = n.unsure"""
 """``named.number``, the same for all rows n of a common table ``chosen`` at once: a million lookups
 take minutes. Their ``unsure`` is the position of the decision if ``most`` is not of the lowest
-rank, else null."""
+rank, else null. What was refused before the oldest of these decisions is not read."""
 _TABLE = "eventsched_log.pod_now"
 _OF_REASON_GROUP = f"""(
     WITH candidates AS (
-        SELECT r.seq FROM eventsched_log.refusal r WHERE r.stream = :s AND r.number IN :firsts
+        SELECT r.seq FROM eventsched_log.refusal r
+        WHERE r.stream = :s AND r.number IN :firsts AND r.seq >= (
+            SELECT min(w.decided_seq) FROM {_TABLE} w
+            WHERE w.stream = :s AND w.verdict IS NOT NULL)
         UNION ALL
         SELECT n.decided_seq FROM {_TABLE} n WHERE n.stream = :s AND n.verdict IN :firsts
     ), chosen AS (

@@ -82,7 +82,7 @@ _FOR_NOTHING = """
 SELECT v.*, v.at AS since, n.owner_kind, n.owner_name, count(*) OVER () AS total
 FROM eventsched.preempted_for_nothing v
 LEFT JOIN eventsched_log.pod_now n ON n.stream = :s AND n.uid = v.pod_uid
-WHERE v.stream = :stream AND v.seq >= :floor AND v.ended_seq < :end{visible}
+WHERE v.stream = :stream AND v.seq >= :floor AND v.seq < :end AND v.ended_seq < :end{visible}
 ORDER BY v.seq DESC LIMIT :limit
 """
 _LAST = 2**62
