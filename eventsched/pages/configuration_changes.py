@@ -20,6 +20,8 @@ profiles:
 - schedulerName: default-scheduler
 """
 """A configuration that changes nothing of the default."""
+_MOST_DIGITS = 10
+"""Of a weight that is written as a number. A longer one stays as it is, and is refused as such."""
 _FIELDS = ("plugin", "weight", "off", "more", "like", "without")
 
 
@@ -75,16 +77,16 @@ def _with_plugin(text: str, plugin: str, weight: str | None) -> str:
     try:
         manifests.refuse_aliases(text, "configuration")
         document, *others = yaml.safe_load_all(text)
-    except (yaml.YAMLError, InputError, ValueError):  # a ValueError: there is no document
-        return text
-    if not isinstance(document, dict):
-        return text
-    profiles = document.setdefault("profiles", [{"schedulerName": "default-scheduler"}])
-    for profile in profiles if isinstance(profiles, list) else ():
-        if isinstance(profile, dict):
-            points = profile["plugins"] = _mapping(profile.get("plugins"))
-            _change(points, plugin, weight)
-    return yaml.safe_dump_all([document, *others], sort_keys=False, allow_unicode=True)
+        if not isinstance(document, dict):
+            return text
+        profiles = document.setdefault("profiles", [{"schedulerName": "default-scheduler"}])
+        for profile in profiles if isinstance(profiles, list) else ():
+            if isinstance(profile, dict):
+                points = profile["plugins"] = _mapping(profile.get("plugins"))
+                _change(points, plugin, weight)
+        return yaml.safe_dump_all([document, *others], sort_keys=False, allow_unicode=True)
+    except (yaml.YAMLError, InputError, ValueError, RecursionError):
+        return text  # a ValueError: there is no document, or a number is too long
 
 
 def _change(points: dict[str, Any], plugin: str, weight: str | None) -> None:
@@ -95,16 +97,23 @@ def _change(points: dict[str, Any], plugin: str, weight: str | None) -> None:
             points[name] = _without(points[name], "enabled", plugin)
         point = points["multiPoint"] = _mapping(points.get("multiPoint"))
         point = points["multiPoint"] = _without(point, "disabled", plugin)
-        point["disabled"] = [*point.get("disabled", ()), {"name": plugin}]
+        point["disabled"] = [*_listed(point, "disabled"), {"name": plugin}]
         return
     point = _without(_mapping(points.get("score")), "enabled", plugin)
     point = points["score"] = _without(point, "disabled", plugin)
-    number = int(weight) if weight.isascii() and weight.isdigit() else weight
-    point["enabled"] = [*point.get("enabled", ()), {"name": plugin, "weight": number}]
+    is_number = weight.isascii() and weight.isdigit() and len(weight) <= _MOST_DIGITS
+    number = int(weight) if is_number else weight
+    point["enabled"] = [*_listed(point, "enabled"), {"name": plugin, "weight": number}]
 
 
 def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _listed(point: Mapping[str, Any], key: str) -> list[Any]:
+    """A list of an extension point; empty if there is none, or another kind of value."""
+    value = point.get(key)
+    return value if isinstance(value, list) else []
 
 
 def _without(point: Any, key: str, plugin: str) -> Any:

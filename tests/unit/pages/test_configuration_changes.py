@@ -1,6 +1,7 @@
 """The form of usual changes: what it makes of a configuration is what ``config check`` runs."""
 
 import pytest
+import yaml
 
 from eventsched.cli.config import check_text, running_points
 from eventsched.pages.configuration_changes import PLAIN, changed_form
@@ -65,8 +66,23 @@ def test_what_is_wrong_is_left_to_the_check() -> None:
     assert check_text(changed("", plugin="Mine", weight="2"), "", PLUGINS).problems
     assert check_text(changed("", plugin="NodeAffinity", weight="much"), "", PLUGINS).problems
     aliases = "a: &a [1]\nb: *a\n"
-    for text in ("[", "- 1", aliases):
+    for text in ("[", "- 1", aliases, "a: " + "[" * 3000, "a: 0x" + "f" * 5000):
         assert changed(text, plugin="NodeAffinity", weight="2") == text
+    assert check_text(changed("", plugin="NodeAffinity", weight="9" * 5000), "", PLUGINS).problems
+
+
+@pytest.mark.parametrize("value", ["", "3"])
+@pytest.mark.parametrize("fields", [{"weight": "2"}, {"off": "yes"}])
+def test_what_is_no_list_is_replaced_by_one(value: str, fields: dict[str, str]) -> None:
+    """An empty value, as a list is before its first item is typed, or a wrong one."""
+    point = f"{{enabled: {value}, disabled: {value}}}"
+    text = f"{PLAIN}  plugins: {{multiPoint: {point}, score: {point}}}\n"
+    [profile] = yaml.safe_load(changed(text, plugin="ImageLocality", **fields))["profiles"]
+    plugins = profile["plugins"]
+    if "off" in fields:
+        assert plugins["multiPoint"]["disabled"] == [{"name": "ImageLocality"}]
+    else:
+        assert plugins["score"]["enabled"] == [{"name": "ImageLocality", "weight": 2}]
 
 
 def test_the_configuration_in_force_is_changed_if_the_field_is_empty() -> None:
