@@ -30,6 +30,7 @@ def _prepared(address: str) -> None:
     test_anomalies.written(address)
     hopeless = Diary("n1")
     hopeless.is_refused(hopeless.arrives("giant"), TOO_SMALL)
+    hopeless.is_refused(hopeless.arrives("unreserved"), TOO_SMALL, feasible=1)
     hopeless.minute = 12
     hopeless.is_placed(hopeless.arrives("web"), "n1")
     hopeless.write(address, "hopeless")
@@ -90,8 +91,9 @@ def test_what_no_node_would_take(whole: Client) -> None:
     """Once it has waited for long."""
     asked = "/queue/anomalies?stream=hopeless"
     head = head_of(whole, "hopeless")
-    [found] = whole.get(f"{asked}&at={head}")["anomalies"]
-    assert (found["kind"], found["pod"]) == ("unplaceable", "giant")
+    found = whole.get(f"{asked}&at={head}")["anomalies"]
+    kinds = {(each["kind"], each["pod"]) for each in found}
+    assert kinds == {("starving", "unreserved"), ("unplaceable", "giant")}
     assert whole.get(f"{asked}&at={head - 4}")["anomalies"] == []
 
 

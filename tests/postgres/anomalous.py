@@ -52,11 +52,11 @@ class Diary:
     def queued(self, uid: str, queue: Queue, cause: str) -> None:
         self.note(records.PodQueued(uid=uid, queue=queue, cause=cause))
 
-    def is_refused(self, uid: str, *verdicts: int, by_all: bool = True) -> None:
+    def is_refused(self, uid: str, *verdicts: int, by_all: bool = True, feasible: int = 0) -> None:
         """An attempt that finds no node: each of these verdicts on one (FULL by default). If not
-        ``by_all``, no node was judged."""
+        ``by_all``, no node was judged. A plugin refused the best of ``feasible`` nodes."""
         counts = tuple((number, 1) for number in verdicts or (FULL,)) if by_all else ()
-        self._decide(uid, Outcome.UNSCHEDULABLE, "", counts)
+        self._decide(uid, Outcome.UNSCHEDULABLE, "", counts, feasible)
         self.queued(uid, Queue.UNSCHEDULABLE, MoveCause.ATTEMPT_FAILED)
 
     def is_placed(self, uid: str, node: str) -> None:
@@ -88,13 +88,14 @@ class Diary:
                 log.finish()
 
     def _decide(
-        self, uid: str, outcome: Outcome, node: str, counts: tuple[tuple[int, int], ...] = ()
-    ) -> None:
+        self, uid: str, outcome: Outcome, node: str, counts: tuple[tuple[int, int], ...] = (),
+        feasible: int = 0,
+    ) -> None:  # fmt: skip
         attempt = self._attempts[uid] = self._attempts.get(uid, 0) + 1
         self.note(
             records.PodDecided(
                 uid=uid, attempt=attempt, outcome=outcome, node=node, counts=counts,
-                feasible=int(outcome is Outcome.SCHEDULED),
+                feasible=int(outcome is Outcome.SCHEDULED) or feasible,
             )
         )  # fmt: skip
 

@@ -96,7 +96,7 @@ def _long_waits(stream: LoggedStream, past: PastPods) -> list[tuple[Mapping[str,
 
 def _could_fit(stream: LoggedStream, row: Mapping[str, Any]) -> bool:
     """Whether the end of other pods could make room for a pod, by its last attempt."""
-    if row["outcome"] != "unschedulable":
+    if row["outcome"] != "unschedulable" or row["feasible"]:  # a plugin may refuse the chosen node
         return True
     numbers = row["numbers"] - {STORED_EXCLUDED}
     if STORED_NOT_EVALUATED in numbers:

@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 _DECIDED = """
 SELECT DISTINCT ON (d.pod) CAST(d.pod AS text) AS uid, d.seq, d.at,
-       CAST(d.outcome AS text) AS outcome
+       CAST(d.outcome AS text) AS outcome, d.feasible
 FROM eventsched_log.decision d
 WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq < :end
 ORDER BY d.pod, d.seq DESC
@@ -68,9 +68,9 @@ WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
 class PastPods(NamedTuple):
     """The pods before the record at ``position``; ``now`` is the time then (µs). ``rows`` have the
     columns of pod_now, in the order in which the pods came; of a pod without a node also the
-    ``outcome`` of its last attempt and, if that failed, ``numbers``: those of all its verdicts.
-    ``since`` is None if no row says it: of a pod that another scheduler placed, or that left
-    Permit. ``nodes``: how full the nodes were."""
+    ``outcome`` of its last attempt, how many nodes were ``feasible`` and, if it failed,
+    ``numbers``: those of all its verdicts. ``since`` is None if no row says it: of a pod that
+    another scheduler placed, or that left Permit. ``nodes``: how full the nodes were."""
 
     position: int
     now: int
@@ -101,7 +101,7 @@ def _row(state: SchedulerState, pod_state: PodState) -> dict[str, Any]:
         "scheduler": pod.scheduler_name, "owner_kind": owner.kind if owner else None,
         "owner_name": owner.name if owner else None, "node": pod_state.booked_node or None,
         "nominated": state.preemptions.node(pod.uid) or None, "plugin": None, "message": None,
-        "numbers": frozenset(), "outcome": None,
+        "numbers": frozenset(), "outcome": None, "feasible": 0,
     }  # fmt: skip
 
 
@@ -129,6 +129,7 @@ def _add_attempts(stream: LoggedStream, rows: list[dict[str, Any]], end: int) ->
     for found in last_attempts(stream, list(by_uid), end):
         row = by_uid[found["uid"]]
         row["decided_seq"], row["outcome"] = found["seq"], found["outcome"]
+        row["feasible"] = found["feasible"]
         if found["outcome"] in _FAILED:
             failed[found["seq"]] = row
         is_allowed = row["state"] == BINDING and found["outcome"] == "waiting"  # some time later
