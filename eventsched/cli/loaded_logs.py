@@ -22,6 +22,11 @@ from eventsched.runtime import gc_tuning
 from eventsched.runtime.snapshot_policy import SNAPSHOT_EVERY, snapshot_of
 
 _HOLDER = "loaded"
+_MISFITS = (
+    msgspec.MsgspecError, LookupError, AssertionError, ArithmeticError, AttributeError, TypeError,
+    ValueError,
+)  # fmt: skip
+"""What a record raises that does not fit the state: one that was altered may hold anything."""
 _RESTORE = "`eventsched verify` says more; restore the file from a copy"
 
 
@@ -92,7 +97,7 @@ class _Loading:
         for stored in batch.records:
             try:
                 self.state.apply(stored.record, stored.at)
-            except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
+            except _MISFITS as problem:
                 self.finish()  # refuses a batch that was altered, which says more
                 reason = f"does not fit: {problem!r}"
                 raise CorruptLogError(stored.position, reason) from problem

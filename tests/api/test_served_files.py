@@ -4,6 +4,7 @@ database continues: the same as from the database that they are of."""
 import argparse
 import gzip
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from datetime import date
@@ -152,12 +153,19 @@ def test_a_source_that_cannot_be_served(
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [(rb"unschedulable", b"unschedulably"), (rb'cpu\\":\d+', b'cpu\\":' + b"9" * 30)],
+)
 def test_an_altered_file_leaves_nothing(
-    exported: Path, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = gzip.decompress(exported.read_bytes()).replace(b"unschedulable", b"unschedulably", 1)
+    exported: Path, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    part: bytes, other: bytes,
+) -> None:  # fmt: skip
+    """It is refused as such, also if the state cannot take what is altered."""
+    lines = gzip.decompress(exported.read_bytes())
     altered = tmp_path / "log.jsonl"
-    altered.write_bytes(lines)
+    altered.write_bytes(re.sub(part, lambda found: other, lines, count=1))
+    assert re.search(part, lines)
     assert main(["serve", "--file", str(altered), "--load-into", database]) == 2
     assert f"{altered}: was altered: " in capsys.readouterr().err
     with opened_streams(database, None) as streams:
