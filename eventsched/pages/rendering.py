@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from eventsched.domain.units import is_virtual
 from eventsched.pages.anomaly_groups import anomaly_groups
-from eventsched.pages.api_call import segment
+from eventsched.pages.api_call import reason_key, segment
 from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.configuration_changes import weights
 from eventsched.pages.story_links import linked, linked_step
@@ -30,7 +30,7 @@ def environment() -> Environment:
     env.filters.update(
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
         breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
-        linked=linked, linked_step=linked_step, weights=weights,
+        linked=linked, linked_step=linked_step, weights=weights, reason_key=reason_key,
     )  # fmt: skip
     return env
 

@@ -35,8 +35,9 @@ CLUSTER = """---
 """
 KNOWN = (
     "add a toleration for the taint dedicated=batch:NoSchedule of 1 node, if meant for such pods "
-    "(large enough when empty; `eventsched explain default/wide --why-not large` says what else it "
-    "would take); or add a larger node, with 8 cpu, or lower its requests"
+    "(large enough when empty; if full now, the pod still waits for room; `eventsched explain "
+    "default/wide --why-not large` says what else it would take); or add a larger node, with 8 "
+    "cpu, or lower its requests"
 )
 STREAM = "simulation"
 

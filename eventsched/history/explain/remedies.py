@@ -16,6 +16,7 @@ from eventsched.scheduling.rules.selection import NAME_FIELD
 
 _INSUFFICIENT = "Insufficient "
 _LARGE_ENOUGH = "large enough when empty"
+_MAY_BE_FULL = f"{_LARGE_ENOUGH}; if full now, the pod still waits for room"
 _GROUPS_NAMED = 2
 """Groups of closed nodes that a next step names."""
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
@@ -51,7 +52,10 @@ def remedy(plugin: str, reasons: Sequence[str], code: str = "") -> str:
     that of the refusal's status."""
     lacking = [text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text]
     if plugin == "NodeResourcesFit" and lacking and code == Code.UNRESOLVABLE:
-        return "a larger node, or smaller requests: no node for it is large enough, even if empty"
+        return (
+            "a larger node, or smaller requests: no node that is open to it is large"
+            " enough, even if empty"
+        )
     if plugin == "NodeResourcesFit" and lacking:
         resources = " and ".join(dict.fromkeys(lacking))
         return f"{resources} that pods on those nodes give back, another node, or smaller requests"
@@ -192,7 +196,7 @@ def _closed_nodes(circumstances: Circumstances, pod_name: str) -> str:
         intact = [each for each in closed if not each.conditions]
         ways = [_opened(each) for each in intact[:_GROUPS_NAMED]]
         example = intact[0].example if intact else ""
-        sizes = _LARGE_ENOUGH
+        sizes = _MAY_BE_FULL
     if not ways:
         return ""
     says = _proof(pod_name, example)
@@ -258,7 +262,7 @@ def _selected(
     if not nodes:
         return f"{_node_for(pod)}: no node that is open to it is large enough"
     node = nodes[0] if len(nodes) == 1 else f"one of {len(nodes)} open nodes, such as {nodes[0]},"
-    return f"label {node} {labels}, or {relax} ({_LARGE_ENOUGH}; {_proof(pod_name, nodes[0])})"
+    return f"label {node} {labels}, or {relax} ({_MAY_BE_FULL}; {_proof(pod_name, nodes[0])})"
 
 
 def _asked_labels(pod: Pod) -> list[str]:

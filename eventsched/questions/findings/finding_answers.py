@@ -49,7 +49,7 @@ class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plugin refused nodes for one reason, with any of ``codes``: in how many attempts,
     in how many of these no node was found (``failed``), in how many of those it is the refusal to
-    resolve first (``first``), and how many nodes in all. ``newest`` is the position of the last
+    name first (``first``), and how many nodes in all. ``newest`` is the position of the last
     such attempt."""
 
     codes: list[str]
@@ -64,7 +64,7 @@ class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
 class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plugin refused nodes, as RefusalReason; ``plugin`` is null for nodes that
     PreFilter left out. An attempt with several reasons counts once. The reasons that are
-    to be resolved first most often come first, then those of most nodes."""
+    named first most often come first, then those of most nodes."""
 
     plugin: str | None
     attempts: int

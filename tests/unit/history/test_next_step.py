@@ -148,7 +148,8 @@ def test_nodes_that_only_keep_the_pod_away_are_a_remedy(
 ) -> None:
     pod, seen = make_pod("a", cpu=1000), Circumstances(9, 9, "other", closed=closed)
     wanted += (
-        ", if meant for such pods (large enough when empty; `eventsched explain default/a "
+        ", if meant for such pods (large enough when empty; if full now, the pod still waits for "
+        "room; `eventsched explain default/a "
         "--why-not n7` says what else it would take)"
     )
     lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
@@ -214,7 +215,10 @@ def terms(*requirements: tuple[str, str, tuple[str, ...]]) -> dict[str, Any]:
     return {"required_node_terms": (NodeSelectorTerm(expressions=expressions),)}
 
 
-ENOUGH = "(large enough when empty; `eventsched explain default/a --why-not w1` says what else it"
+ENOUGH = (
+    "(large enough when empty; if full now, the pod still waits for room; `eventsched explain "
+    "default/a --why-not w1` says what else it"
+)
 
 
 @pytest.mark.parametrize(
@@ -270,6 +274,7 @@ ENDS = "says what else it would take)"
          "label node n5 with zone=a, or relax its node affinity"),
         (on("n5", **SSD), ("n1", "n5"),
          "label n5 with disk=ssd, or remove that from its nodeSelector (large enough when empty; "
+         "if full now, the pod still waits for room; "
          f"`eventsched explain default/a --why-not n5` {ENDS}"),
         (on("n5", **SSD), ("n1",),
          "relax its node affinity: no node that it names is open to the pod and large enough"),
@@ -328,7 +333,10 @@ def test_no_end_of_pods_helps_where_nodes_are_too_small() -> None:
     lacking = ("NodeResourcesFit", ["Insufficient cpu"])
     step_of_large = next_step(*lacking, "default/a", make_pod("a", cpu=1500), Code.UNRESOLVABLE)
     assert step_of_large == "add a larger node, with 1500m cpu, or lower its requests"
-    assert remedy(*lacking, Code.UNRESOLVABLE).startswith("a larger node, or smaller requests")
+    assert remedy(*lacking, Code.UNRESOLVABLE) == (
+        "a larger node, or smaller requests: no node that is open to it is large enough, even if "
+        "empty"
+    )
     assert remedy(*lacking).startswith("cpu that pods on those nodes give back")
 
 

@@ -8,8 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
+from eventsched.pages.api_call import reason_key
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import findings_question
+from eventsched.questions.overviews.group_keys import key_of_refusal
 from tests.unit.pages.test_site import MARKUP, GivenApi, client
 
 UID = "00000000-0000-0000-0000-000000000001"
@@ -60,7 +62,7 @@ def test_examples_lead_to_their_evidence() -> None:
     )
     text = unescape(client(api).get("/findings").text)
     assert "<script>alert" not in text.partition('id="answer"')[0].replace(MARKUP, "")
-    assert 'href="/pods?plugin=A%26B&reason=too+%3Csmall%3E&sort=waiting"' in text
+    assert 'href="/pods?group=reason%3AA%26B%2Ftoo+%3Csmall%3E&sort=waiting"' in text
     assert 'href="/findings/evictions?before=8&limit=1"' in text
     for href in ("/decisions/3", "/decisions/5", f"/pods/prod/late?uid={UID}"):
         assert f'href="{href}"' in text
@@ -165,9 +167,33 @@ def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
     assert 'href="/pods?plugin=NodeResourcesFit&namespace=a&sort=waiting"' in text
     wanted = "plugin=NodeResourcesFit&reason=Insufficient+cpu&namespace=a&sort=waiting"
     assert f'href="/pods?{wanted}"' in text
+    first = "group=reason%3ANodeResourcesFit%2FInsufficient+cpu&namespace=a&sort=waiting"
+    assert f'<a href="/pods?{first}">Insufficient cpu</a>' in text
     assert 'href="/decisions/17"' in text
-    assert "Unschedulable or Other, <a" in text
+    assert f'Unschedulable or Other, <a href="/pods?{wanted}">' in text
     assert 'href="?namespace=a&until=1"' in text
+
+
+def test_a_reason_that_is_never_named_first_leads_only_to_all_pods_refused_so() -> None:
+    reason = {"codes": ["Unschedulable"], "reason": "full", "attempts": 3, "failed": 2,
+              "first": 0, "nodes": 40, "newest": 17}  # fmt: skip
+    fit = {"plugin": "A", "attempts": 3, "failed": 2, "first": 0, "nodes": 40,
+           "reasons": [reason]}  # fmt: skip
+    answer = {
+        "stream": "live", "head": 99, "begin": 1, "end": 50, "attempts": 4, "failed": 2, "next": 1,
+        "since": "2026-11-25T10:00:00+00:00", "until": "2026-11-25T11:00:00+00:00",
+        "plugins": [fit], "unmatched": [],
+    }  # fmt: skip
+    text = unescape(client(GivenApi(refusals=answer)).get("/findings/refusals").text)
+    assert "group=" not in text
+    assert 'href="/pods?plugin=A&reason=full&sort=waiting"' in text
+
+
+@pytest.mark.parametrize(
+    ("plugin", "reason"), [("A", "full, too"), ("a/b%2F", "x/y"), ("A", "z" * 999), ("A", None)]
+)
+def test_a_group_of_pods_is_named_as_the_api_names_it(plugin: str, reason: str | None) -> None:
+    assert reason_key(plugin, reason) == key_of_refusal(plugin, reason)
 
 
 def test_refusals_without_an_attempt_say_why() -> None:

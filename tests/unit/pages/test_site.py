@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -310,6 +311,30 @@ def test_equal_attempts_in_a_row_are_one_run() -> None:
     spans = [(run.first["attempt"], run.last["attempt"], len(run.attempts)) for run in runs]
     assert spans == [(1, 2, 2), (3, 3, 1), (4, 6, 3)]
     assert attempt_runs([]) == []
+
+
+@pytest.mark.parametrize(
+    ("sort", "head", "arrow", "other"),
+    [
+        ("waiting", "Waits", "↓", "-waiting"), ("-waiting", "Waits", "↑", "waiting"),
+        ("-position", "Pod, by arrival", "↓", "position"),
+        ("position", "Pod, by arrival", "↑", "-position"),
+        ("-since", "State, by begin", "↓", "since"),
+    ],
+)  # fmt: skip
+def test_the_arrow_of_a_column_is_the_order_of_what_it_names(
+    sort: str, head: str, arrow: str, other: str
+) -> None:
+    """The longest wait began first."""
+    text = client(GivenApi()).get(f"/pods?sort={sort}").text
+    [order] = re.findall('<th role="columnheader" scope="col" aria-sort="(.*?)">', text)
+    assert order == ("descending" if arrow == "↓" else "ascending")
+    [place] = re.findall('aria-sort="[a-z]*">(.*?)</th>', text)
+    assert f">{head} <span" in place
+    assert f">{arrow}</span>" in place
+    assert f"sort={other}" in place
+    if head != "Waits":  # at first the longest waits are asked for
+        assert "sort=waiting" in text
 
 
 def test_links_to_a_story_lead_to_the_page_of_the_pod() -> None:

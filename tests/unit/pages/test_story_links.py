@@ -129,6 +129,48 @@ def test_two_attempts_are_compared_by_one_link(results: str) -> None:
     assert len(compared) == len(set(compared))
 
 
+def test_refusals_alike_in_words_say_what_differs() -> None:
+    same = {"plugin": "Fit", "reasons": ["Insufficient cpu"], "examples": ["n1"]}
+    other = {**same, "plugin": "Taint", "nodes": 1, "code": "Unschedulable"}
+    attempt = {
+        "attempt": 1, "seq": 1, "at": "2026-11-25T18:00:00+00:00", "plugin": None, "node": None,
+        "outcome": "unschedulable", "message": "", "feasible": 0, "evaluated": 10,
+        "refusals": [{**same, "nodes": 5, "code": "Unschedulable"},
+                     {**same, "nodes": 4, "code": "UnschedulableAndUnresolvable"}, other],
+    }  # fmt: skip
+    api = GivenApi(timeline=TIMELINE, explain={"older": [], "attempts": [attempt]})
+    text = client(api).get("/pods/prod/a?stream=live").text.partition("</main>")[0]
+    lines = [re.sub("<[^>]*>", "", line) for line in re.findall("<li>[0-9].*?</li>", text)]
+    assert lines == [
+        "5 Fit: Insufficient cpu (Unschedulable)",
+        "4 Fit: Insufficient cpu (even without other pods)",
+        "1 Taint: Insufficient cpu",
+    ]
+
+
+def test_two_attempts_with_the_same_refusals_lead_to_the_numbers() -> None:
+    decision = {"position": 1, "attempt": 1, "outcome": "unschedulable", "node": None}
+    attempts = {"before": decision, "after": {**decision, "position": 2, "attempt": 2}}
+    difference: dict[str, Any] = {
+        **attempts, "compared": True, "turned": 0, "differing": 0, "counts": [], "nodes": [],
+        "next": None, "records": 0, "read": 0, "between": [],
+    }  # fmt: skip
+    demands = {"position": 1, "priority": 0, "requests": {"cpu": "3", "memory": "2Gi"},
+               "node_selector": {}, "tolerations": [], "others": [], "belongs_to": []}  # fmt: skip
+    timeline = {**TIMELINE, "demands": demands}
+    story: dict[str, Any] = {"older": [], "attempts": []}
+
+    def page(**changed: Any) -> str:
+        given = {"2": {**difference, **changed}}
+        api = GivenApi(timeline=timeline, explain=story, **given)
+        text = client(api).get("/pods/prod/a?stream=live&diff=1..2").text
+        return " ".join(re.sub("<[^>]*>", "", text.partition("</main>")[0]).split())
+
+    said = "Each node was refused for the same reason in both. The pod asks for 3 cpu, 2Gi memory."
+    assert said in page()
+    assert said not in page(turned=1)
+
+
 @pytest.mark.parametrize(
     ("shortfall", "said"),
     [
