@@ -1,11 +1,12 @@
 """``explain --why-not NODE``: decides about an attempt again, and looks for the smallest change."""
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
@@ -26,6 +27,10 @@ from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.pod_groups import membership
+
+COLLECT_EVERY = 16
+"""Engines that are made between two collections: the state of one that is dropped refers to itself,
+and each is as large as the cluster."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def why_not(
         raise undecided_error("--why-not", full_name, recorded)
     began = time.perf_counter()
     decided = next(log.read(attempt.position))
-    # Collections would look at the objects of each engine, which all go at the end.
+    # Automatic collections would look at the objects of each engine again and again.
     with gc_tuning.paused(), state_before(decided.cause) as folded:
         pod = folded.state.pods[attempt.decided.uid].pod
         assembly = _assembly(folded, log.stream, plugins)
@@ -98,8 +103,11 @@ def _search(
     decided again. The state stays as it is; engines with changes have copies of it. Raises
     InputError for an unknown node."""
     copy = cache(partial(snapshot.copied, state))
+    numbers = count(1)
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
+        if next(numbers) % COLLECT_EVERY == 0:
+            gc.collect()
         profiles = dict(assembly.profiles)
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
