@@ -8,6 +8,7 @@ from typing import Any
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "integer"}
 _FLAG = {"type": "boolean"}
+_CAUSES = ("score", "verdict", "draw", "other")
 _TEXTS = {"type": "array", "items": _TEXT}
 _NUMBERS_BY_NAME = {"type": "object", "additionalProperties": _NUMBER}
 
@@ -172,7 +173,9 @@ SCHEMAS: dict[str, Any] = {
             "namespace": _TEXT, "name": _TEXT, "priority": _NUMBER,
             "before": {"$ref": "#/components/schemas/WhatIfLife"},
             "after": {"$ref": "#/components/schemas/WhatIfLife"},
-            "reason": _object({"plugin": _TEXT, "text": _TEXT, "position": _NUMBER}),
+            "reason": _object(
+                {"plugin": _TEXT, "text": _TEXT, "position": _NUMBER, "cause": {"enum": [*_CAUSES]}}
+            ),
         },
         text="A pod that differs, and why it was decided otherwise; position: the decision's in "
         "history, -1 if none is comparable",
@@ -181,14 +184,16 @@ SCHEMAS: dict[str, Any] = {
         {
             "stream": _TEXT, "rules": _TEXT, "loop": {"enum": ["closed"]}, "first": _NUMBER,
             "end": _NUMBER, "moved": _NUMBER, "differing": _NUMBER,
+            "causes": _object(dict.fromkeys(_CAUSES, _NUMBER)),
             "before": {"$ref": "#/components/schemas/WhatIfSide"},
             "after": {"$ref": "#/components/schemas/WhatIfSide"},
             "differences": _list("WhatIfPod"), "warnings": _TEXTS,
             "stored": _or_null(_object({"stream": _TEXT, "records": _NUMBER, "origin": _TEXT})),
         },
         text="What happened and what would have: both sides, and the first of the pods that "
-        "differ; moved: pods on another node. As events: `progress` with done and total records, "
-        "then `result` with this, or `problem`",
+        "differ; moved: pods on another node; causes: the pods that differ by the cause of it: "
+        "other scores, a verdict, a draw among equally good nodes. As events: `progress` with done "
+        "and total records, then `result` with this, or `problem`",
     ),
     "StatePod": _object(
         {

@@ -54,6 +54,22 @@ def test_the_answer_is_that_of_the_command(
     same = ("stream", "loop", "first", "end", "moved", "before", "after")
     assert {name: answer[name] for name in same} == {name: command[name] for name in same}
     assert (answer["warnings"], answer["stored"]) == ([], None)
+    assert answer["causes"] == command["causes"]
+    assert sum(answer["causes"].values()) == answer["differing"]
+
+
+def test_a_profile_that_is_missing_is_warned_of(client: Client) -> None:
+    """Its pods are not scheduled, which would look like an improvement."""
+    misspelt = MOST_ALLOCATED.replace("- pluginConfig", "- schedulerName: other\n  pluginConfig")
+    answer = client.post(PATH, misspelt.encode())
+    pods = answer["before"]["placed"] + answer["before"]["pending"]
+    assert answer["warnings"] == [
+        f"no profile is named default-scheduler: {pods} pods of the range would not be scheduled"
+    ]
+    assert answer["after"]["placed"] == 0
+    assert {each["reason"]["text"] for each in answer["differences"]} == {
+        "no profile is named default-scheduler"
+    }
 
 
 def test_the_rules_of_the_log_change_nothing(client: Client) -> None:

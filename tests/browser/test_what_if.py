@@ -38,6 +38,8 @@ def test_a_configuration_is_checked_and_run(
         expect(check).to_contain_text("apiVersion is missing")
         expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "true")
         is_accessible()
+        _typed(page, MOST_ALLOCATED.replace("- plugin", "- schedulerName: defualt\n  plugin", 1))
+        expect(check).to_contain_text("no profile is named default-scheduler: pods with this")
         _typed(page, MOST_ALLOCATED)
         expect(check).to_contain_text("NodeResourcesFit=1")
         expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "false")

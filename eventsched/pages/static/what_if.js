@@ -38,6 +38,14 @@ function profiles(answer) {
   });
 }
 
+// The profiles in force that the typed configuration has not: nothing would schedule their pods.
+function missingProfiles(answer) {
+  const inForce = JSON.parse(place("configuration").dataset.profiles);
+  return inForce
+    .filter((name) => !(name in answer.profiles))
+    .map((name) => [`no profile is named ${name}: pods with this schedulerName would not be scheduled`]);
+}
+
 function showFilledWith(isSo) {
   const said = place("filled-with");
   if (said) said.hidden = !isSo;
@@ -52,8 +60,9 @@ async function checkTyped() {
   try {
     const answer = await fetchApi("/configuration/check", own.signal, text);
     const warnings = answer.warnings.map((each) => [each]);
+    const missing = answer.problems.length ? [] : missingProfiles(answer);
     if (answer.problems.length) showCheck(true, list([...answer.problems.map(problem), ...warnings]));
-    else showCheck(false, list([...profiles(answer), ...warnings]));
+    else showCheck(missing.length > 0, list([...missing, ...profiles(answer), ...warnings]));
   } catch (error) {
     if (error.name !== "AbortError") showCheck(true, error.message);
   }

@@ -113,7 +113,7 @@ def _decided(
         **document,
         "differing": len(differences),
         "differences": _sorted(differences, question.sort)[: question.limit],
-        "warnings": [] if chosen is None else list(chosen.warnings),
+        "warnings": [*document["warnings"], *(() if chosen is None else chosen.warnings)],
         "stored": stored,
     }
 

@@ -8,6 +8,10 @@ from eventsched.cli.output.time_format import rough
 
 _SHOWN = 20
 """Pods of a table at most, without --full."""
+_BY_CAUSE = {
+    "score": "by a score", "verdict": "by a verdict", "draw": "by a draw",
+    "other": "for another reason",
+}  # fmt: skip
 
 
 def result_text(document: Mapping[str, Any], *, full: bool = False) -> str:
@@ -15,6 +19,7 @@ def result_text(document: Mapping[str, Any], *, full: bool = False) -> str:
     lines = [
         f"stream {document['stream']}, positions {document['first']} to {document['end']}, "
         f"rules: {document['rules']}, {document['loop']} loop",
+        *(f"warning: {text}" for text in document.get("warnings", ())),
         "",
     ]
     if document["loop"] == "closed":
@@ -24,6 +29,7 @@ def result_text(document: Mapping[str, Any], *, full: bool = False) -> str:
         number = len(document["differences"])
         lines += [f"{number} of {counted(document['decisions'], 'decision')} come out otherwise"]
     if document["differences"]:
+        lines += [_causes(document["causes"])]
         lines += ["", _differences(document["differences"], full=full)]
     if "stored" in document:
         stored = document["stored"]
@@ -40,6 +46,12 @@ def _headline(document: Mapping[str, Any]) -> str:
     if not number:
         return "no pod differs"
     return f"{counted(number, 'pod')} would differ, {document['moved']} on another node"
+
+
+def _causes(causes: Mapping[str, int]) -> str:
+    """How many differ by which cause."""
+    parts = [f"{causes[cause]} {words}" for cause, words in _BY_CAUSE.items() if causes[cause]]
+    return "of these " + ", ".join(parts)
 
 
 def _sides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[list[str]]:

@@ -1,11 +1,12 @@
 """Why an attempt came out otherwise than in history: the plugin whose verdict or score decided."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
 
 from eventsched.domain.records import PodDecided
-from eventsched.runtime.queries.what_if.pod_fates import Reason
+from eventsched.runtime.queries.what_if.pod_fates import Cause, Reason
 from eventsched.scheduling.cycle.choice import Choice
 from eventsched.scheduling.cycle.cycle_keys import (
     KEY_EXCLUDED,
@@ -33,8 +34,9 @@ def reason_of(
     if node == decided.node:
         return None
     if not decided.node:
-        message = decided.message[:_LONGEST]
-        return Reason(decided.plugin, f"history found no node: {message}", position)
+        message, _, _ = decided.message.partition(", preemption: ")
+        text = f"history found no node: {textwrap.shorten(message, _LONGEST, placeholder=' …')}"
+        return Reason(decided.plugin, text, position, Cause.VERDICT)
     row = table.rows.get(decided.node)
     if row is None:
         return Reason("", f"{decided.node} is not there", position)
@@ -46,7 +48,8 @@ def _against(judgement: Judgement, choice: Choice, row: int, names: Sequence[str
     name = names[row]
     if judgement.refusal is not None:
         plugin, status = judgement.refusal
-        return Reason(plugin, f"refuses the pod: {', '.join(status.reasons)}")
+        text = f"refuses the pod: {', '.join(status.reasons)}"
+        return Reason(plugin, text, cause=Cause.VERDICT)
     key = CycleKey(int(judgement.keys[row]))
     if key == KEY_NOT_EVALUATED:
         return Reason("", f"the search ended before {name}")
@@ -55,11 +58,12 @@ def _against(judgement: Judgement, choice: Choice, row: int, names: Sequence[str
         plugin = verdict.plugin
         if key == KEY_EXCLUDED:
             plugin = ", ".join(judgement.narrowed_by)
-        return Reason(plugin, f"refuses {name}: {', '.join(verdict.reasons)}")
+        text = f"refuses {name}: {', '.join(verdict.reasons)}"
+        return Reason(plugin, text, cause=Cause.VERDICT)
     if nominated_row(judgement) == choice.row:
         return Reason("", "room was made there for it")
     if int(judgement.totals[row]) == choice.score:
-        return Reason("", f"drawn from {choice.ties} equally good nodes")
+        return Reason("", f"drawn from {choice.ties} equally good nodes", cause=Cause.DRAW)
     return _by_scores(judgement, choice.row, row, names)
 
 
@@ -69,4 +73,5 @@ def _by_scores(judgement: Judgement, chosen: int, row: int, names: Sequence[str]
     parts = [(score.column.plugin, *weighted(score, rows).tolist()) for score in judgement.scores]
     plugin, own, other = max(parts, key=lambda part: part[1] - part[2])
     totals = f"in total {judgement.totals[chosen]} and {judgement.totals[row]}"
-    return Reason(plugin, f"{names[chosen]} scores {own} here, {names[row]} {other}; {totals}")
+    text = f"{names[chosen]} scores {own} here, {names[row]} {other}; {totals}"
+    return Reason(plugin, text, cause=Cause.SCORE)

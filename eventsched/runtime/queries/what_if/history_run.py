@@ -1,6 +1,7 @@
 """Reads a stretch of a log once, and decides it again in a closed or an open loop."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -98,7 +99,9 @@ class SideOutcome:
 
 @dataclass(frozen=True)
 class ClosedOutcome:
-    """A closed loop to its end. ``fates`` are the pods', up to the time ``now`` (µs)."""
+    """A closed loop to its end. ``fates`` are the pods', up to the time ``now`` (µs).
+    ``unscheduled`` counts, by schedulerName, the pods that history decided and for which the other
+    rules have no profile."""
 
     before: SideOutcome
     after: SideOutcome
@@ -106,6 +109,7 @@ class ClosedOutcome:
     now: int
     first: int
     end: int
+    unscheduled: Mapping[str, int]
 
 
 def run_closed(
@@ -246,8 +250,16 @@ class _ClosedRun:
             SideOutcome(
                 self._after.decisions, self._after.preemptions, self._new.report(state.now)
             ),
-            self._fates, state.now, self._stretch.first, state.position,
+            self._fates, state.now, self._stretch.first, state.position, self._unscheduled(),
         )  # fmt: skip
+
+    def _unscheduled(self) -> Mapping[str, int]:
+        chosen = self._rules.chosen
+        if chosen is None:
+            return {}
+        fates = map(self._fates.get, self._before.decided)
+        names = Counter(fate.scheduler_name for fate in fates if fate is not None)
+        return {name: names[name] for name in sorted(names) if name not in chosen.profiles}
 
     def _made(self, logged: Sequence[LogEntry]) -> None:
         state = self._loop.engine.state

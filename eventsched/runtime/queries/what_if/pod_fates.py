@@ -1,6 +1,7 @@
 """What happens to each pod in history, and under the other rules."""
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
 from eventsched.domain.objects import Pod
@@ -17,6 +18,17 @@ from eventsched.domain.records import (
 from eventsched.domain.state.scheduler_state import SchedulerState
 
 
+class Cause(StrEnum):
+    """Which kind of reason it is: other scores; a verdict, because the rules filter otherwise or
+    other pods are on the nodes; a draw among equally good nodes; or none of these, such as a
+    decision at another time."""
+
+    SCORE = "score"
+    VERDICT = "verdict"
+    DRAW = "draw"
+    OTHER = "other"
+
+
 class Reason(NamedTuple):
     """Why a pod was decided otherwise. ``plugin`` is the one whose verdict or score decided, "" if
     none did; ``position`` is that of the decision in history."""
@@ -24,6 +36,7 @@ class Reason(NamedTuple):
     plugin: str
     text: str
     position: int = -1
+    cause: Cause = Cause.OTHER
 
 
 class Life:
@@ -43,10 +56,13 @@ class PodFate:
     """A pod in both histories: ``before`` is what happened, ``after`` what would have. It arrived
     at ``arrived`` (µs). ``reason`` is why it was decided otherwise."""
 
-    __slots__ = ("after", "arrived", "before", "name", "namespace", "priority", "reason")
+    __slots__ = (
+        "after", "arrived", "before", "name", "namespace", "priority", "reason", "scheduler_name",
+    )  # fmt: skip
 
     def __init__(self, pod: Pod, arrived: int) -> None:
         self.namespace, self.name, self.priority = pod.namespace, pod.name, pod.priority
+        self.scheduler_name = pod.scheduler_name
         self.arrived = arrived
         self.before, self.after = Life(), Life()
         self.reason: Reason | None = None
@@ -110,6 +126,8 @@ class LifeRecorder:
     def __init__(self, fates: Fates, *, is_history: bool) -> None:
         self._fates, self._is_history = fates, is_history
         self.decisions = 0
+        self.decided: set[str] = set()
+        """The uids of the pods that were decided on this side."""
         self.preemptions = 0
 
     def take(self, records: Iterable[tuple[Record, int]], state: SchedulerState) -> None:
@@ -118,6 +136,7 @@ class LifeRecorder:
             match record:
                 case PodDecided():
                     self.decisions += 1
+                    self.decided.add(record.uid)
                     life = self._life(record.uid, state, at)
                     if life is not None and record.outcome is Outcome.SCHEDULED:
                         life.node, life.placed_at = record.node, at

@@ -1,5 +1,6 @@
 """Results as JSON values: what commands print, and what the workers of a grid return."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -8,13 +9,14 @@ from eventsched.runtime.queries.what_if.cluster_measures import ClusterUse
 from eventsched.runtime.queries.what_if.conditions import Measured
 from eventsched.runtime.queries.what_if.history_run import ClosedOutcome, SideOutcome
 from eventsched.runtime.queries.what_if.open_loop import OpenLoop
-from eventsched.runtime.queries.what_if.pod_fates import Life, PodFate, Reason
+from eventsched.runtime.queries.what_if.pod_fates import Cause, Life, PodFate, Reason
 
 
 def closed_document(outcome: ClosedOutcome) -> dict[str, Any]:
-    """A closed loop: both sides, and the pods that differ."""
+    """A closed loop: both sides, and the pods that differ, also counted by cause."""
     fates = list(outcome.fates)
     differing = [fate for fate in fates if fate.differs]
+    reasons = [_reason_of(fate, outcome) for fate in differing]
     return {
         "loop": "closed",
         "first": outcome.first,
@@ -22,7 +24,13 @@ def closed_document(outcome: ClosedOutcome) -> dict[str, Any]:
         "moved": sum(fate.is_moved for fate in differing),
         "before": _side(outcome.before, [(fate, fate.before) for fate in fates], outcome.now),
         "after": _side(outcome.after, [(fate, fate.after) for fate in fates], outcome.now),
-        "differences": [_difference(fate) for fate in differing],
+        "causes": _causes(reasons),
+        "differences": [_difference(*pair) for pair in zip(differing, reasons, strict=True)],
+        "warnings": [
+            f"no profile is named {name}: {number} pod{'s' if number != 1 else ''} of the range "
+            "would not be scheduled"
+            for name, number in outcome.unscheduled.items()
+        ],
     }
 
 
@@ -35,6 +43,7 @@ def open_document(loop: OpenLoop, first: int, end: int) -> dict[str, Any]:
         "decisions": loop.decisions,
         "moved": sum(bool(other.before and other.after) for other in loop.others),
         "without_node": loop.unplaced,
+        "causes": _causes(other.reason for other in loop.others),
         "differences": [
             {
                 "namespace": other.namespace,
@@ -109,15 +118,27 @@ def _use(use: ClusterUse) -> dict[str, Any]:
     }
 
 
-def _difference(fate: PodFate) -> dict[str, Any]:
+def _causes(reasons: Iterable[Reason]) -> dict[str, int]:
+    """How many reasons there are of each cause."""
+    numbers = Counter(reason.cause for reason in reasons)
+    return {cause.value: numbers[cause] for cause in Cause}
+
+
+def _difference(fate: PodFate, reason: Reason) -> dict[str, Any]:
     return {
         "namespace": fate.namespace,
         "name": fate.name,
         "priority": fate.priority,
         "before": _life(fate, fate.before),
         "after": _life(fate, fate.after),
-        "reason": _reason(fate.reason or _elsewhen(fate)),
+        "reason": _reason(reason),
     }
+
+
+def _reason_of(fate: PodFate, outcome: ClosedOutcome) -> Reason:
+    if fate.scheduler_name in outcome.unscheduled:
+        return Reason("", f"no profile is named {fate.scheduler_name}")
+    return fate.reason or _elsewhen(fate)
 
 
 def _elsewhen(fate: PodFate) -> Reason:
@@ -136,7 +157,10 @@ def _life(fate: PodFate, life: Life) -> dict[str, Any]:
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
-    return {"plugin": reason.plugin, "text": reason.text, "position": reason.position}
+    return {
+        "plugin": reason.plugin, "text": reason.text, "position": reason.position,
+        "cause": reason.cause.value,
+    }  # fmt: skip
 
 
 def _waits(lives: Iterable[tuple[PodFate, Life]], now: int) -> list[int]:

@@ -1,6 +1,9 @@
 """The closed loop: the same rules make the same records, other rules those of a simulation."""
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -11,7 +14,7 @@ from eventsched.domain import records
 from eventsched.domain.detail_levels import SUMMARY, DetailLevels
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
-from eventsched.domain.records import PreemptionDecided
+from eventsched.domain.records import PodDecided, PreemptionDecided
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.units import SECOND
@@ -20,10 +23,14 @@ from eventsched.eventlog.port import StoredRecord
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.queries.state_at import FoldedState
+from eventsched.runtime.queries.what_if.choice_reasons import reason_of
 from eventsched.runtime.queries.what_if.history_run import ClosedOutcome, Stretch, run_closed
 from eventsched.runtime.queries.what_if.node_changes import parse_changes
+from eventsched.runtime.queries.what_if.pod_fates import Cause
 from eventsched.runtime.queries.what_if.result_documents import closed_document
 from eventsched.runtime.simulation.simulation import Simulation
+from eventsched.scheduling.cycle.choice import Choice
+from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.testing import make_node, make_pod
 from tests.databases import ROOT
 from tests.unit.runtime.what_if.histories import (
@@ -112,6 +119,40 @@ def test_exactly_the_pods_that_must_move(moving: int, tmp_path: Path) -> None:
         )
         for index in range(moving)
     ]
+    causes = closed_document(done)["causes"]
+    assert causes == {"score": moving, "verdict": 0, "draw": 0, "other": 0}
+
+
+def test_causes_are_those_of_the_reasons(tmp_path: Path) -> None:
+    """Without preemption later pods find other nodes full, or are decided at other times."""
+    _, log = simulated(*important())
+    document = closed_document(run_closed(whole(log), rules(configured(NO_PREEMPTION, tmp_path))))
+    words = {
+        "verdict": ("history found no node: ", "refuses "), "draw": ("drawn from ",),
+        "score": (" scores ",), "other": ("decided ", "room was made "),
+    }  # fmt: skip
+    for cause, number in document["causes"].items():
+        texts = [
+            each["reason"]["text"]
+            for each in document["differences"]
+            if each["reason"]["cause"] == cause
+        ]
+        assert len(texts) == number
+        assert all(any(word in text for word in words[cause]) for text in texts)
+    assert sum(document["causes"].values()) == len(document["differences"]) > 0
+
+
+def test_a_long_message_is_cut_between_words() -> None:
+    judgement = cast("Judgement", SimpleNamespace(
+        dry_run=SimpleNamespace(table=SimpleNamespace(names=["n1"]))
+    ))  # fmt: skip
+    message = f"0/9 nodes are available: {'many words ' * 30}, preemption: no victims"
+    decided = cast("PodDecided", SimpleNamespace(node="", plugin="P", message=message))
+    reason = reason_of(judgement, cast("Choice", SimpleNamespace(row=0)), decided, 7)
+    assert reason is not None
+    assert reason.text.startswith("history found no node: 0/9 nodes are available: many words ")
+    assert re.search("(many|words) …$", reason.text)
+    assert (reason.cause, reason.position) == (Cause.VERDICT, 7)
 
 
 def ends(simulation: Simulation) -> dict[str, str]:
