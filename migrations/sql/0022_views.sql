@@ -53,10 +53,12 @@ LEFT JOIN (
     FROM eventsched_log.refusal r
     LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
     WHERE (r.stream, r.seq) IN (
-        SELECT w.stream, w.decided_seq FROM eventsched_log.pod_now w
+        SELECT w.stream, w.decided_seq
+        FROM eventsched_log.chosen_stream c JOIN eventsched_log.pod_now w ON w.stream = c.id
         WHERE w.state IN ('active', 'backoff', 'unschedulable') AND w.attempts > 0)
       AND r.seq >= (  -- most are of the last minutes: the index need not be read before
-        SELECT min(w.decided_seq) FROM eventsched_log.pod_now w
+        SELECT min(w.decided_seq)
+        FROM eventsched_log.chosen_stream c JOIN eventsched_log.pod_now w ON w.stream = c.id
         WHERE w.state IN ('active', 'backoff', 'unschedulable') AND w.attempts > 0)
     GROUP BY r.stream, r.seq
 ) t ON t.stream = n.stream AND t.seq = n.decided_seq
