@@ -96,7 +96,8 @@ def _read_time(log: PositionedLog, text: str, where: str, *, or_position: bool) 
     end, now = log.head.next, time.time_ns() // 1_000
     newest = next(log.batches(end - 1)).records[-1].at if end else now
     try:
-        at = read_moment(text, now, virtual=is_virtual(newest))
+        virtual = is_virtual(newest)
+        at = read_moment(text, newest if virtual else now, virtual=virtual)
     except (ValueError, OverflowError):
         problem = "is neither a position nor a time" if or_position else "is not a time"
         number = "a number, " if or_position else ""

@@ -29,6 +29,16 @@ class PageQuestion(NamedTuple):
         return "GET" if self.body is None else "POST"
 
 
+_KEYS = frozenset({"group", "open"})
+"""Parameters that a page has from an answer, as it is: a reason may end with a blank."""
+
+
+def typed(query: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of an address that are not empty, without the blanks around what is typed."""
+    trimmed = {name: text if name in _KEYS else text.strip() for name, text in query.items()}
+    return {name: text for name, text in trimmed.items() if text}
+
+
 def command(*words: str, stream: str | None = None) -> str:
     """A command line of eventsched, quoted for a shell."""
     given = ["eventsched", *words]

@@ -31,6 +31,7 @@ def environment() -> Environment:
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
         breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
         linked=linked, linked_step=linked_step, weights=weights, reason_key=reason_key,
+        typed_time=typed_time,
     )  # fmt: skip
     return env
 
@@ -77,6 +78,15 @@ def moment(text: str | None) -> Markup:
     else:
         shown = f"{at:%Y-%m-%d} {clock}"
     return Markup('<time datetime="{}">{}</time>').format(text, shown)
+
+
+def typed_time(text: str) -> str:
+    """A time of the API as the field "Go to" takes it, to the second."""
+    at = datetime.fromisoformat(text)
+    if not is_virtual(round(at.timestamp() * 1_000_000)):
+        return f"{at:%Y-%m-%d %H:%M:%S}"
+    days = int(at.timestamp() // _DAY)
+    return f"{days}d {at:%H:%M:%S}" if days else f"{at:%H:%M:%S}"
 
 
 def breakable(text: str) -> Markup:

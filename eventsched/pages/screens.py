@@ -24,7 +24,8 @@ class Screen:
     ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
     makes the one of a form from its fields and the answer, ``filled`` the form that the page then
     shows, and ``address`` the query of the page with its outcome. ``below`` is the screen of the
-    navigation that it belongs to. One that ``has_past`` takes ``at``. ``fields`` are the titles of
+    navigation that it belongs to. One that ``has_past`` takes ``at``; with ``is_of_past`` it is
+    about one moment of the log, so it has no time bar without ``at``. ``fields`` are the titles of
     its filters by name: with a wrong one the page keeps its form."""
 
     name: str
@@ -34,6 +35,7 @@ class Screen:
     in_navigation: bool = True
     further: Callable[[PageRequest, Any], dict[str, str]] | None = None
     has_past: bool = False
+    is_of_past: bool = False
     posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
     filled: Callable[[Mapping[str, str], Any], Mapping[str, str]] = lambda form, answer: form
     address: Callable[[PageRequest, Mapping[str, str]], Mapping[str, str]] = lambda asked, form: {}
@@ -65,6 +67,7 @@ SCREENS = (
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,
         in_navigation=False, further=decision_question.further, has_past=True,
+        is_of_past=True,
     ),
     Screen(
         "anomalies", "Findings", "/findings", findings_question.anomalies,

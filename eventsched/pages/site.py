@@ -18,7 +18,7 @@ from eventsched.pages.api_call import ApiAnswer, ask, call_of, segment
 from eventsched.pages.assets import Assets
 from eventsched.pages.form_posts import EVENTS, PageEvents, form_of
 from eventsched.pages.kept_outcomes import FormOutcome, KeptOutcomes
-from eventsched.pages.page_question import PageQuestion, PageRequest
+from eventsched.pages.page_question import PageQuestion, PageRequest, typed
 from eventsched.pages.rendering import embedded, environment, problem_of
 from eventsched.pages.screens import SCREENS, Screen
 from eventsched.pages.shown_time import ShownTime, moves, shown_time
@@ -79,8 +79,7 @@ class _Pages:
         async def page(request: Request) -> Response:
             if len(request.url.query) > _MOST_QUERY:
                 raise HTTPException(HTTPStatus.REQUEST_URI_TOO_LONG)
-            query = {name: value for name, value in request.query_params.items() if value}
-            asked = PageRequest(request.path_params, query)
+            asked = PageRequest(request.path_params, typed(request.query_params))
             if (settled := await self._settled(request, screen, asked)) is not None:
                 return settled
             question = screen.question(asked)
@@ -176,9 +175,9 @@ class _Pages:
 
     async def _time(self, request: Request, screen: Screen, asked: PageRequest) -> ShownTime | None:
         """The time that the page shows; the log's end for one that is wrong."""
-        if not screen.has_past:
-            return None
         stream, at = asked.query.get("stream"), asked.query.get("at")
+        if not screen.has_past or (screen.is_of_past and at is None):
+            return None
         at_time = PageQuestion(call_of("/position", stream=stream, at=at))
         at_end = PageQuestion(call_of("/position", stream=stream))
         answer = await ask(self._api, at_time, request)

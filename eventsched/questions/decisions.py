@@ -224,7 +224,8 @@ def stored_decision(
         raise InputError(where, problem, remedy)
     record = stored.record
     if not isinstance(record, PodDecided):
-        raise InputError(where, f"is a {stored.kind}, not a decision", "take one from /decisions")
+        remedy = "a pod's page has those of its attempts, GET /api/v1/decisions has all"
+        raise InputError(where, f"is a {stored.kind}, not a decision", remedy)
     if not sees.is_whole:
         name = stream.evidence().names([record.uid]).get(record.uid, "")
         if not sees.sees(name.partition("/")[0]):

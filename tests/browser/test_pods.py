@@ -223,6 +223,37 @@ def test_the_story_is_beside_the_list(watched: Watched, url: str) -> None:
         expect(page.locator(ROWS).nth(3)).to_be_visible()
 
 
+def test_back_closes_the_pod_and_keeps_the_list(watched: Watched, url: str) -> None:
+    """Forward opens it again, and a pod that is closed leaves nothing to go back over."""
+    with watched.page() as page:
+        page.goto(f"{url}/?stream={TIGHT}")
+        first = page.url
+        page.goto(f"{url}{EVER}")
+        expect(page.locator("#list-state")).to_contain_text("in all")
+        place, panel, whole = page.locator("#window"), page.locator("#panel"), page.url
+        place.evaluate("(place) => { place.scrollTop = 29 * 20; place.mine = true; }")
+        expect(page.locator("#list-state")).to_contain_text("in all")
+        links = page.locator(f"{ROWS} th a")
+        name = place.evaluate(TOP_ROW)
+        links.get_by_text(name, exact=True).click()
+        expect(panel.get_by_role("heading", level=1)).to_have_text(name)
+        page.go_back()
+        expect(panel).to_be_hidden()
+        assert page.url == whole
+        expect(links.get_by_text(name, exact=True)).to_be_focused()
+        page.go_forward()
+        expect(panel.get_by_role("heading", level=1)).to_have_text(name)
+        other = place.evaluate(LAST_ROW)
+        links.get_by_text(other, exact=True).click()
+        expect(panel.get_by_role("heading", level=1)).to_have_text(other)
+        page.keyboard.press("Escape")
+        expect(panel).to_be_hidden()
+        expect(page).to_have_url(whole)
+        assert place.evaluate("(place) => place.mine")  # the page was not loaded again
+        page.go_back()
+        expect(page).to_have_url(first)
+
+
 def test_the_list_is_usable_beside_a_pod(watched: Watched, url: str) -> None:
     """Plugin, reason and node stay; the list has fewer columns, and its place."""
     with watched.page() as page:

@@ -1,6 +1,7 @@
 """The slider over time: pages as of a position, and back to what happens now."""
 
 import re
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -117,6 +118,33 @@ def test_links_keep_the_time(watched: Watched, url: str) -> None:
         expect(page.get_by_role("link", name="next attempt")).to_have_count(0)
         page.get_by_role("link", name="Live").click()
         expect(page.get_by_role("link", name="next attempt")).to_be_visible()
+
+
+def test_a_decision_leads_to_its_time(watched: Watched, url: str) -> None:
+    """Its page is about one moment: no bar says that it is live."""
+    with watched.page() as page:
+        decided = page.request.get(f"{url}/api/v1/decisions?stream={TIGHT}").json()["decisions"]
+        position = decided[-1]["position"]
+        page.goto(f"{url}/decisions/{position}?stream={TIGHT}")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Attempt")
+        expect(page.locator(".moment")).to_have_count(0)
+        page.locator("main time").first.click()
+        expect(page).to_have_url(f"{url}/?stream={TIGHT}&at={position}")
+        expect(page.locator(".moment.past .place")).to_contain_text(f"position {position} of")
+
+
+def test_blanks_and_lengths_before_the_end(watched: Watched, url: str) -> None:
+    """What is typed into "Go to" of a simulation; then the field has the time that is shown."""
+    with watched.page() as page:
+        for typed in (" 2m ", "2m ago ", " 00:02"):
+            asked = f"{url}/api/v1/position?stream={TIGHT}&at={quote(typed.strip())}"
+            position = page.request.get(asked).json()
+            page.goto(f"{url}/?stream={TIGHT}")
+            page.get_by_label("Go to").fill(typed)
+            page.get_by_role("button", name="Go", exact=True).click()
+            expect(page).to_have_url(f"{url}/?stream={TIGHT}&at={position['position']}")
+            expect(page.get_by_label("Go to")).to_have_value(position["time"][11:19])
+            assert (position["time"][11:19] <= "00:02:00") == ("ago" not in typed)
 
 
 def test_a_time_before_a_pod_came(watched: Watched, url: str) -> None:

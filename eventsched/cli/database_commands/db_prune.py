@@ -71,8 +71,9 @@ def _before(text: str, reader: Reader) -> int:
     """The time (µs) of --before. Raises InputError."""
     newest = reader.last_batch()
     virtual = newest is not None and is_virtual(newest.written_at)
+    now = newest.written_at if newest is not None and virtual else time.time_ns() // 1_000
     try:
-        return read_moment(text, time.time_ns() // 1_000, virtual=virtual)
+        return read_moment(text, now, virtual=virtual)
     except (ValueError, OverflowError):
         raise InputError(
             "--before", f"{text!r} is not a time", "write 2026-11-21, or a length such as 90d"

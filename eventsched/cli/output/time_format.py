@@ -47,15 +47,16 @@ _DAY = 86_400_000_000
 def read_moment(text: str, now: int, *, virtual: bool) -> int:
     """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), as
     ``moment`` writes it, a time of day (the last such time until ``now``), or a length such as
-    ``10m`` before ``now``; the last two in a simulation (``virtual``) after its beginning. Raises
-    ValueError."""
-    text = text.removesuffix(" UTC").removesuffix(" ago")
+    ``10m`` before ``now``; the last two in a simulation (``virtual``) after its beginning. With
+    ``ago`` a length is one before ``now`` there, too. Raises ValueError."""
+    words = text.strip().removesuffix(" UTC")
+    text = words.removesuffix(" ago").rstrip()
     if clock := _CLOCK.fullmatch(text):
         return _read_clock(clock, now, virtual=virtual)
     number, unit = text[:-1], text[-1:]
     if unit in _UNITS and number.replace(".", "", 1).isdecimal():
         length = round(float(number) * _UNITS[unit] * 1_000_000)
-        return length if virtual else now - length
+        return length if virtual and text == words else now - length
     moved = datetime.fromisoformat(text)
     moved = moved if moved.tzinfo is not None else moved.replace(tzinfo=UTC)
     return round((moved - _BEGINNING) / timedelta(microseconds=1))

@@ -2,7 +2,7 @@
 // of one pod's page beside it. All that is chosen is in the URL.
 
 import { breakable, element } from "./elements.js";
-import { fetchApi, fetchPage, go, notice, onAnswer } from "./shell.js";
+import { fetchApi, fetchPage, go, notice, onAnswer, onStep, pushUrl } from "./shell.js";
 
 const TALLEST = 15_000_000; // px: browsers cut off what is taller than 17 to 33 million
 const COLUMNS = 6; // of a narrow list: a cell over more of them would add columns
@@ -10,6 +10,7 @@ const LIMIT = 200; // rows of a page
 const KEPT = 20; // pages in memory
 const AHEAD = 40; // rows beyond those in sight
 const NARROW = "(max-width: 900px)"; // the chosen pod is below the list, as in pages.css
+const KEYS = ["group", "open"]; // parameters that the page has from an answer, and nobody types
 const SOUGHT = 10; // pages in which the pod of the address is looked for
 
 let list = null;
@@ -207,7 +208,10 @@ function callOfUrl() {
   for (const name of ["show", "cursor", "limit", "open", "offset", "by"]) query.delete(name);
   if (query.get("group")) query.delete("ever"); // groups are of pods that exist
   if (query.get("ever") === "true") query.delete("sort"); // the newest attempts first is the only order
-  for (const [name, value] of [...query]) if (!value) query.delete(name);
+  for (const [name, value] of [...query]) {
+    if (!KEYS.includes(name)) query.set(name, value.trim());
+    if (!value.trim()) query.delete(name);
+  }
   if (query.has("name")) query.set("name_contains", query.get("name")); // a part of it
   query.delete("name");
   const text = query.toString();
@@ -246,18 +250,36 @@ async function showPod(name) {
   }
 }
 
-async function choose(name) {
-  const before = shown;
+// Back closes a panel that was opened here; another pod in it takes the place of the one before.
+function choose(name) {
+  if (!name && history.state?.opened) {
+    history.back();
+    return;
+  }
   const url = new URL(location.href);
   if (name) url.searchParams.set("show", name);
   else url.searchParams.delete("show");
-  history.replaceState(null, "", url);
+  const isOpened = Boolean(name && !shown);
+  pushUrl(url, isOpened ? { opened: true } : history.state, { replace: !isOpened });
+  beside(name);
+}
+
+async function beside(name) {
+  const before = shown;
   const isShown = showPod(name);
   if (name) document.getElementById("panel").focus({ preventScroll: true });
   else [...document.querySelectorAll("#pods a")].find((each) => each.dataset.show === before)?.focus();
   await isShown;
   if (name && name === shown && matchMedia(NARROW).matches) document.getElementById("beside").scrollIntoView();
 }
+
+onStep((before, after) => {
+  const name = after.searchParams.get("show") ?? "";
+  for (const url of [before, after]) url.searchParams.delete("show");
+  const isHere = document.getElementById("window")?.dataset.ready && before.href === after.href;
+  if (isHere) beside(name);
+  return Boolean(isHere);
+});
 
 function prepare() {
   const place = document.getElementById("window");

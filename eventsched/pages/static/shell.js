@@ -1,5 +1,5 @@
 // What every page has: colours, token, and the way to load another answer into the page.
-// Modules of single pages use: onAnswer, go, pushUrl, refresh, fetchApi, fetchPage, post, showParts, notice.
+// Modules of single pages use: onAnswer, onStep, go, pushUrl, refresh, fetchApi, fetchPage, post, showParts, notice.
 
 const TOKEN = "eventsched-token";
 const THEME = "eventsched-theme";
@@ -7,6 +7,7 @@ const EVERY = 2000; // ms between two looks while live
 const SLOWEST = 30000; // ms at most, while the server does not answer
 
 const listeners = [];
+const steps = [];
 let tag = "";
 let failures = 0;
 let timer = 0;
@@ -231,8 +232,8 @@ export function go(values, { replace = false } = {}) {
 }
 
 /** Makes another URL that of the page as it is, with a state of the history: Back leads to the one before. */
-export function pushUrl(url, state) {
-  history.pushState(state, "", url);
+export function pushUrl(url, state, { replace = false } = {}) {
+  history[replace ? "replaceState" : "pushState"](state, "", url);
   address = addressOf(location);
 }
 
@@ -240,6 +241,11 @@ function schedule() {
   clearTimeout(timer);
   if (document.body.dataset.live !== "true" || document.hidden) return;
   timer = setTimeout(refresh, Math.min(SLOWEST, EVERY * 2 ** failures));
+}
+
+/** `listener` gets the URLs before and after a step in the history, and says whether it has shown what differs. */
+export function onStep(listener) {
+  steps.push(listener);
 }
 
 /** Shows a line above the page; "" hides it. */
@@ -306,9 +312,10 @@ function prepare() {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
 addEventListener("popstate", () => {
   // A link to a place in the page changes only what is behind the #.
-  const isSame = address === addressOf(location);
+  const before = new URL(address, location.href);
   address = addressOf(location);
-  if (!isSame) refresh({ isWhole: true });
+  if (addressOf(before) === address) return;
+  if (owesWhole || !steps.some((each) => each(before, new URL(location.href)))) refresh({ isWhole: true });
 });
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) clearTimeout(timer);

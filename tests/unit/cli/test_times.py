@@ -37,6 +37,12 @@ def test_of_a_simulation_as_they_are_written(at: int) -> None:
     assert read_moment("0:04", NOON, virtual=True) == 240_000_000
 
 
+@pytest.mark.parametrize("text", ["30m ago", " 0.5h  ago "])
+def test_a_length_before_the_end_of_a_simulation(text: str) -> None:
+    assert read_moment(text, HOUR, virtual=True) == HOUR // 2
+    assert read_moment("20m", HOUR, virtual=True) == HOUR // 3
+
+
 @pytest.mark.parametrize(
     "text", ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:0", "100:00"]
 )

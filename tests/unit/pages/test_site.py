@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventsched.cli.output.time_format import read_moment
 from eventsched.pages.assets import Assets
 from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.rendering import age, breakable
@@ -133,6 +135,41 @@ def test_the_api_learns_what_a_page_of_another_site_loads() -> None:
 def test_the_present_of_a_page_is_a_link_to_that_page() -> None:
     text = client(GivenApi()).get("/pods?at=5").text
     assert '<a class="button" href="/pods">Live</a>' in text
+
+
+@pytest.mark.parametrize("path", ["/pods", "/"])
+def test_blanks_around_what_is_typed_do_not_matter(path: str) -> None:
+    answers = {"now": _wrong("at"), "activity": _wrong("at")}
+    asked = []
+    for given in ("at=9&namespace=web&name=++", "at=+9+&namespace=%09web+&name="):
+        api = GivenApi(**answers)
+        client(api).get(f"{path}?{given}")
+        asked.append([(where, query) for where, query, _ in api.asked])
+    assert asked[0] == asked[1]
+    assert dict(asked[0])["/api/v1/position"] == "at=9"
+
+
+def test_a_group_is_asked_for_as_it_is() -> None:
+    """It is a reason of an answer, and these may have blanks around them."""
+    api = GivenApi()
+    client(api).get("/pods?group=reason:no+disk+")
+    assert "group=reason%3Ano%20disk%20" in api.asked[0][1].replace("+", "%20")
+
+
+@pytest.mark.parametrize(
+    ("time", "typed"),
+    [
+        ("2026-11-25T20:00:00.500000+00:00", "2026-11-25 20:00:00"),
+        ("1970-01-01T00:30:00+00:00", "00:30:00"),
+        ("1970-01-03T00:30:00+00:00", "2d 00:30:00"),
+    ],
+)
+def test_the_field_of_another_time_has_the_time_shown(time: str, typed: str) -> None:
+    position = {**POSITION, "time": time, "begin_time": time, "head_time": time}
+    text = client(GivenApi(position=position)).get("/pods?at=5").text
+    assert f'<input name="at" value="{typed}"' in text
+    read = read_moment(typed, 1_800_000_000_000_000, virtual=time < "2000")
+    assert read == datetime.fromisoformat(time).replace(microsecond=0).timestamp() * 1_000_000
 
 
 def test_an_unchanged_page_is_not_sent_again() -> None:
