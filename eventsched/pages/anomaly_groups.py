@@ -3,6 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+SHORT_KINDS = {
+    "Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds",
+    "Job": "job",
+}  # fmt: skip
+"""Kind of a workload that has a page → the word for it in the page's path."""
 POD = "Pod"
 """The kind of the owner of a pod without a controller, as the API has it for evictions."""
 
@@ -15,6 +20,11 @@ class AnomalyGroup(NamedTuple):
     kind: str
     name: str
     cases: list[Mapping[str, Any]]
+
+    @property
+    def short_kind(self) -> str:
+        """The word for its kind in the path of the workload's page; "" for a kind without one."""
+        return SHORT_KINDS.get(self.kind, "")
 
     @property
     def pods(self) -> int:

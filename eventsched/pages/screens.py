@@ -75,11 +75,13 @@ SCREENS = (
     ),
     Screen(
         "evictions", "Evictions", "/findings/evictions", findings_question.evictions,
-        in_navigation=False, below="anomalies", fields=findings_question.EVICTION_FIELDS,
+        in_navigation=False, further=findings_question.time_shown, below="anomalies",
+        fields=findings_question.EVICTION_FIELDS,
     ),
     Screen(
         "refusals", "Refusals", "/findings/refusals", findings_question.refusals,
-        in_navigation=False, below="anomalies", fields=findings_question.REFUSAL_FIELDS,
+        in_navigation=False, further=findings_question.time_shown, below="anomalies",
+        fields=findings_question.REFUSAL_FIELDS,
     ),
     Screen(
         "what_if", "What-if", "/what-if", what_if_question.question,

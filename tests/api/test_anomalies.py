@@ -70,8 +70,8 @@ def test_one_namespace_sees_its_own_anomalies_and_no_names_of_others(address: st
     assert "guests" not in json.dumps(seen)
     assert [(each["kind"], each["pod"], each["text"]) for each in seen] == [
         ("starving", "huge-prod",
-         "2 later pods of its priority or less placed, but it was refused by "
-         "NodeResourcesFit: Insufficient cpu"),
+         "2 later pods of its priority or less, whatever they request, were placed, but it was "
+         "refused by NodeResourcesFit: Insufficient cpu"),
         ("evicted again", "web-2-prod",
          "pods of ReplicaSet/web-prod evicted 3 times within an hour, the last one web-2-prod"),
         ("nominated again", "boss-prod",
@@ -111,8 +111,8 @@ def test_the_command_prints_what_the_api_answers(
     assert lines[0] == "12 findings"
     assert lines[3].split() == [
         "starving", "prod/huge-prod", "15m00s", "2", "later", "pods", "of", "its", "priority", "or",
-        "less", "placed,", "but", "it", "was", "refused", "by", "NodeResourcesFit:",
-        "Insufficient", "cpu",
+        "less,", "whatever", "they", "request,", "were", "placed,", "but", "it", "was", "refused",
+        "by", "NodeResourcesFit:", "Insufficient", "cpu",
     ]  # fmt: skip
     evicted = [line.split()[2] for line in lines if line.startswith("evicted again ")]
     assert "prod/ReplicaSet/web-prod" in evicted

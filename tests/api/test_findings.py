@@ -4,6 +4,7 @@ that are written record by record."""
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -93,6 +94,54 @@ def test_who_evicted_whom(whole: Client) -> None:
     assert (first["priority"], priorities) == (9, [0, 0, 0])  # also of those that are gone
 
 
+def test_what_became_of_the_evictor(one_server: Server) -> None:
+    """Of those that the client sees, up to the log's end; a page can have one outcome alone."""
+
+    def diary(address: str) -> None:
+        migrate(address)
+        written = Diary("n1", "n2")
+        for name in ("there", "elsewhere", "waits", "gone"):
+            victim = f"{name}-victim"
+            written.is_placed(written.arrives(victim, namespace="prod"), "n1")
+            written.arrives(name, priority=9, namespace="guests" if name == "gone" else "prod")
+            written.preempts(name, "n1", victim)
+        written.goes("there-victim")
+        written.is_refused("there", FULL)
+        written.is_placed("there", "n1")
+        written.is_placed("elsewhere", "n2")
+        written.goes("gone")
+        written.write(address, STREAM)
+
+    with one_server.fresh(diary) as url, closing(DatabaseStreams(url)) as streams:
+        desk = Desk(streams, FoldedStates())
+        everyone = Client(application(desk, OpenGate(local_only=True)))
+        answer = everyone.get(f"/evictions?{OF_STREAM}")
+        found = {each["pod"]: each for each in answer["preemptions"]}
+        assert {pod: (each["outcome"], each["landed_on"]) for pod, each in found.items()} == {
+            "there": ("freed node", "n1"), "elsewhere": ("elsewhere", "n2"),
+            "waits": ("waiting", None), "gone": ("gone", None),
+        }  # fmt: skip
+        for pod in ("there", "elsewhere"):
+            assert found[pod]["landed"] == decided(everyone, pod)[-1]
+            story = everyone.get(f"/pods/prod/{pod}/explain?{OF_STREAM}&attempt=1")
+            assert story["preemption"]["outcome"] == found[pod]["outcome"]
+            story = everyone.get(f"/pods/prod/{pod}/timeline?{OF_STREAM}")
+            unused = "; prod/elsewhere-victim had to leave n1 for it, but it did not use that node"
+            assert story["headline"][0].endswith(unused) == (pod == "elsewhere")
+        assert answer["evictors"] == {
+            "preemptions": 4, "freed_node": 1, "elsewhere": 1, "waiting": 1, "gone": 1
+        }  # fmt: skip
+        for pod, each in found.items():
+            asked = everyone.get(f"/evictions?{OF_STREAM}&outcome={quote(each['outcome'])}")
+            assert [one["pod"] for one in asked["preemptions"]] == [pod]
+            assert asked["evictors"] == answer["evictors"]
+        own = Client(application(desk, OneNamespace()))
+        seen = own.get(f"/evictions?{OF_STREAM}")
+        assert seen["evictors"] == {**answer["evictors"], "preemptions": 3, "gone": 0}
+        assert len(seen["preemptions"]) == 4
+        assert own.get(f"/evictions?{OF_STREAM}&outcome=gone")["preemptions"] == []
+
+
 def test_evictions_page_by_page(whole: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The victims of one preemption are on one page, however few are looked at."""
     [second, first] = whole.get(f"/evictions?{OF_STREAM}")["preemptions"]
@@ -125,7 +174,7 @@ def test_a_client_sees_evictions_with_pods_of_its_own(whole: Client, prod: Clien
     hidden = {"namespace": None, "pod": None, "uid": None, "priority": None}
     own = {"position": first["position"], "at": first["at"], "node": "n1"}
     assert seen == {
-        **hidden, **own, "decided": None,
+        **hidden, **own, "decided": None, "outcome": None, "landed_on": None, "landed": None,
         "victims": [{**first["victims"][0], **hidden}, *first["victims"][1:]],
     }  # fmt: skip
     assert "not yours" in prod.problem(f"/evictions?{OF_STREAM}&namespace=guests", 403)

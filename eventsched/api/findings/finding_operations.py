@@ -6,6 +6,7 @@ from typing import Any
 from eventsched.api import parameters as p
 from eventsched.api.desk.asked import Asked, Operation
 from eventsched.api.desk.position_range import position_range
+from eventsched.history.evictor_outcomes import EVICTOR_OUTCOMES
 from eventsched.questions.findings.finding_answers import (
     EvictionsAnswer,
     FlushedPodsAnswer,
@@ -22,7 +23,10 @@ def _evictions(asked: Asked) -> Any:
     low, high = position_range(asked, stream)
     if values["before"] is not None:
         high = values["before"] if high is None else min(high, values["before"])
-    wanted = EvictionFilter(namespace=values["namespace"], node=values["node"], low=low, high=high)
+    wanted = EvictionFilter(
+        namespace=values["namespace"], node=values["node"], outcome=values["outcome"], low=low,
+        high=high,
+    )  # fmt: skip
     return evictions_page(stream, asked.sees, wanted, values["limit"])
 
 
@@ -46,7 +50,9 @@ FINDING_OPERATIONS = (
         "/evictions", "Who evicted whom: preemptions with their victims, newest first",
         (p.STREAM,
          p.Parameter("namespace", "with a pod of this namespace, on either side"),
-         p.Parameter("node", "on this node"), p.FROM, p.UNTIL, p.BEFORE, p.PAGE_LIMIT),
+         p.Parameter("node", "on this node"),
+         p.Parameter("outcome", "what happened to the evictor", values=EVICTOR_OUTCOMES),
+         p.FROM, p.UNTIL, p.BEFORE, p.PAGE_LIMIT),
         EvictionsAnswer, _evictions,
     ),
     Operation(

@@ -386,6 +386,7 @@ def _preemption(preemption: PreemptionExplanation) -> dict[str, Any]:
             for room in preemption.compared
         ],
         "landed": preemption.landed or None,
+        "outcome": preemption.outcome,
     }  # fmt: skip
 
 

@@ -60,9 +60,16 @@ def headline_json(explained: Explanation) -> dict[str, Any]:
 
 
 def _made_room(explained: Explanation, answer: Headline) -> str:
-    """Which pods had to leave the node of a pod that has one; "" if none did."""
+    """Which pods had to leave the node of a pod that has one, or another node, which it did not
+    use; "" if none did."""
+    if answer.state not in (BOUND, BINDING, WAITING):
+        return ""
+    unused = explained.unused_room
+    if unused is not None and unused.landed == answer.node:
+        left = victims_text(unused.victims)
+        return f"; {left} had to leave {unused.node} for it, but it did not use that node"
     room = explained.preemption
-    if answer.state not in (BOUND, BINDING, WAITING) or room is None or room.landed != answer.node:
+    if room is None or room.landed != answer.node:
         return ""
     return f"; {victims_text(room.victims)} had to leave it for this pod"
 

@@ -30,7 +30,9 @@ from eventsched.history.explain.evidence import Evidence, LoggedPod, uid_key
 from eventsched.history.explain.origins import Origin, origins_of
 from eventsched.history.explain.preemption_explanation import (
     PreemptionExplanation,
+    UnusedRoom,
     explain_preemption,
+    unused_room,
 )
 from eventsched.history.explain.record_text import Namer, describe, describe_victim, pods_named_in
 from eventsched.history.explain.sample_ages import SampleAge, sample_ages_at
@@ -128,6 +130,8 @@ class Explanation:
     """The nodes that only taints or a cordon close to the pod; None if that was not checked."""
     unselected: tuple[str, ...] = ()
     """The open nodes that only its node selector or affinity leaves out, if that was checked."""
+    unused_room: UnusedRoom | None = None
+    """The room that the pod's last preemption made for it, if it was placed on another node."""
 
     @property
     def moves(self) -> list[Step]:
@@ -173,7 +177,7 @@ def explain(
     return Explanation(
         evidence.stream, pod, older, steps, tuple(attempts), attempts[index],
         _preemption_of(evidence, pod, steps, attempts[index], recompute or evidence.detail), begin,
-        evidence.is_shadow, eviction,
+        evidence.is_shadow, eviction, unused_room=unused_room(evidence, pod.uid, steps),
     )  # fmt: skip
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from eventsched.domain import records
-from eventsched.domain.records import Outcome, PodDecided, PreemptionDecided
+from eventsched.domain.records import PodDecided, PodDeleted, PreemptionDecided
 from eventsched.domain.records.verdicts import STORED_NO_NODE, Detail
-from eventsched.history.explain.evidence import Evidence
+from eventsched.history.evictor_outcomes import FOUND_NODE, evictor_outcome
+from eventsched.history.explain.evidence import Evidence, uid_key
 
 NODES_SHOWN = 4
 """The number of candidates shown, including the chosen one."""
@@ -35,8 +36,8 @@ class ExplainedCandidate:
 @dataclass(frozen=True)
 class PreemptionExplanation:
     """A preemption: the names of the victims, the outcome for each, the best candidates (if the log
-    has the vectors), and the node and position where the pod was placed afterwards ("" and -1 while
-    it is not)."""
+    has the vectors), the node and position where the pod was placed afterwards ("" and -1 while
+    it is not), and what happened to it (EVICTOR_OUTCOMES)."""
 
     position: int
     decided: PreemptionDecided
@@ -45,6 +46,35 @@ class PreemptionExplanation:
     compared: tuple[ExplainedCandidate, ...]
     landed: str
     landed_at: int
+    outcome: str
+
+
+@dataclass(frozen=True)
+class UnusedRoom:
+    """The node that a preemption was to free for a pod which was placed elsewhere, and the names of
+    the victims; ``landed`` is the node where it was placed."""
+
+    node: str
+    victims: tuple[str, ...]
+    landed: str
+
+
+def unused_room(evidence: Evidence, uid: str, steps: Iterable[Any]) -> UnusedRoom | None:
+    """The room of the last preemption for a pod before it was placed, if the last attempt that
+    found a node chose another one. ``uid`` is as uid_key has it, ``steps`` are the pod's."""
+    decided: PreemptionDecided | None = None
+    found: tuple[PreemptionDecided, str] | None = None
+    for step in steps:
+        record = step.record
+        if isinstance(record, PreemptionDecided) and uid_key(record.uid) == uid:
+            decided = record
+        elif isinstance(record, PodDecided) and record.outcome in FOUND_NODE:
+            found = None if decided is None else (decided, record.node)
+    if found is None or found[0].node == found[1]:
+        return None
+    names = evidence.names(found[0].victims)
+    victims = tuple(names.get(each, each) for each in found[0].victims)
+    return UnusedRoom(found[0].node, victims, found[1])
 
 
 def explain_preemption(
@@ -57,14 +87,13 @@ def explain_preemption(
     """What the log says about a preemption; ``later`` are the pod's steps after it, ``detail`` are
     its vectors, if they are there."""
     names = evidence.names(decided.victims)
-    landed, landed_at = "", -1
+    landed, landed_at, is_gone = "", -1, False
     for step in later:
         record = step.record
-        if isinstance(record, PodDecided) and record.outcome in (
-            Outcome.SCHEDULED, Outcome.WAITING
-        ):  # fmt: skip
+        if isinstance(record, PodDecided) and record.outcome in FOUND_NODE:
             landed, landed_at = record.node, step.position
             break
+        is_gone = is_gone or isinstance(record, PodDeleted)
     return PreemptionExplanation(
         position,
         decided,
@@ -73,6 +102,7 @@ def explain_preemption(
         () if detail is None else _compared(evidence, position, decided, detail),
         landed,
         landed_at,
+        evictor_outcome(decided.node, landed, is_gone=is_gone),
     )
 
 

@@ -23,7 +23,8 @@ LONG_WAIT_MINUTES, AGAIN_MINUTES, AGAIN_TIMES = 10, 60, 3
 """The thresholds of the views: from when a wait is long, and how often within how long is again."""
 RULES = {
     STARVING: f"has waited {LONG_WAIT_MINUTES} minutes or longer for a node that other pods fill, "
-    "while later pods of its priority or less were placed and are still there",
+    "while later pods of its priority or less, whatever they request, were placed and are still "
+    "there",
     UNPLACEABLE: f"has waited {LONG_WAIT_MINUTES} minutes or longer, and at its last attempt no "
     "node would have taken it even without other pods",
     EVICTED: f"pods of one workload had to leave {AGAIN_TIMES} times within {AGAIN_MINUTES} "
@@ -131,7 +132,8 @@ class Anomaly:
         facts = self.facts
         match self.kind:
             case "starving":
-                placed = f"{facts['overtaken_by']} later pods of its priority or less placed"
+                later = f"{facts['overtaken_by']} later pods of its priority or less"
+                placed = f"{later}, whatever they request, were placed"
                 refusal = _refusal(facts).removeprefix(": ")
                 return f"{placed}, but it was refused by {refusal}" if refusal else placed
             case "unplaceable":

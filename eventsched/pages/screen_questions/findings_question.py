@@ -9,7 +9,10 @@ from eventsched.pages.page_question import PageQuestion, PageRequest, command, l
 CASES, MOST_CASES = 200, 1_000
 """Anomalies of each kind that the page shows, and at most with ``limit=``."""
 _RANGE = {"from": "From position or time", "until": "Until"}
-EVICTION_FIELDS = {"namespace": "Namespace, either side", "node": "Node", **_RANGE}
+EVICTION_FIELDS = {
+    "namespace": "Namespace, either side", "node": "Node", "outcome": "The evictor",
+    **_RANGE,
+}  # fmt: skip
 REFUSAL_FIELDS = {"namespace": "Namespace", "profile": "Profile", **_RANGE}
 """Filter → its title."""
 FLUSHED = 20
@@ -39,18 +42,29 @@ def anomalies(request: PageRequest) -> PageQuestion:
 
 
 def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
-    """The pods that only a flush brought to a node."""
+    """The pods that only a flush brought to a node, and how many preemptions there were whose pod
+    went elsewhere."""
     asked = {name: request.query.get(name) for name in ("stream", "limit", "at")}
-    return {"flushed": call_of("/queue/flushed", {"limit": str(FLUSHED), **_given(asked)})}
+    stream, at = asked["stream"], asked["at"]
+    return {
+        "flushed": call_of("/queue/flushed", {"limit": str(FLUSHED), **_given(asked)}),
+        "evictions": call_of("/evictions", limit="1", stream=stream, until=at),
+    }
+
+
+def time_shown(request: PageRequest, answer: Any) -> dict[str, str]:
+    """The position that links lead to, with its time."""
+    stream, at = request.query.get("stream"), request.query.get("at")
+    return {"position": call_of("/position", stream=stream, at=at)} if at else {}
 
 
 def evictions(request: PageRequest) -> PageQuestion:
     """The request for who evicted whom."""
     query = _until_shown(request)
-    names = ("stream", "namespace", "node", "from", "until", "before", "limit")
+    names = ("stream", "namespace", "node", "outcome", "from", "until", "before", "limit")
     call = call_of("/evictions", {name: query.get(name) for name in names})
-    if not query.keys().isdisjoint(("from", "until", "before")):
-        return PageQuestion(call)  # positions of preemptions, which the view has not
+    if not query.keys().isdisjoint(("outcome", "from", "until", "before")):
+        return PageQuestion(call)  # the view has neither these outcomes nor these positions
     conditions = [f"node = {literal(query['node'])}"] if "node" in query else []
     if "namespace" in query:
         begin = literal(query["namespace"] + "/")

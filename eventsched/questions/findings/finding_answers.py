@@ -23,7 +23,10 @@ class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
 class EvictionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A preemption: the pods that had to leave ``node`` for a pod. ``namespace``, ``pod``, ``uid``
     and ``priority`` are of the pod that it was for, null as in EvictedPod; ``decided`` is the
-    position of its attempt."""
+    position of its attempt. ``outcome`` is what happened to that pod up to the log's end: it was
+    placed on the ``freed node`` or ``elsewhere``, it is still ``waiting``, or it is ``gone``,
+    deleted before it had a node. ``landed_on`` and ``landed`` are the node and the position of the
+    attempt that placed it. All of these are null for a pod that the client may not see."""
 
     position: int
     at: str
@@ -33,7 +36,21 @@ class EvictionRow(msgspec.Struct, frozen=True, kw_only=True):
     uid: str | None
     priority: int | None
     decided: int | None
+    outcome: str | None
+    landed_on: str | None
+    landed: int | None
     victims: list[EvictedPod]
+
+
+class EvictorCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many ``preemptions`` had each ``outcome`` of EvictionRow: those of pods that the client
+    may see, among the 2,000 that a page looks at, with any outcome."""
+
+    preemptions: int
+    freed_node: int
+    elsewhere: int
+    waiting: int
+    gone: int
 
 
 class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +59,7 @@ class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     stream: str
     head: int
+    evictors: EvictorCounts
     preemptions: list[EvictionRow]
     next: int | None
 

@@ -7,10 +7,20 @@ import msgspec
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.records import PodAdded, PodUpdated
+from eventsched.history.evictor_outcomes import (
+    ELSEWHERE,
+    FOUND_NODE,
+    GONE,
+    ON_FREED_NODE,
+    STILL_WAITING,
+    evictor_outcome,
+    evictor_outcome_sql,
+)
 from eventsched.questions.findings.finding_answers import (
     EvictedPod,
     EvictionRow,
     EvictionsAnswer,
+    EvictorCounts,
 )
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -24,19 +34,43 @@ SELECT min(w.seq) AS edge, count(*) AS looked FROM (
     WHERE v.stream = :s AND v.seq >= :low AND v.seq < :high ORDER BY v.seq DESC LIMIT :most
 ) AS w
 """
-_PAGE = """
-SELECT v.seq FROM eventsched_log.victim v
+_PREEMPTIONS = """
+SELECT DISTINCT v.stream, v.seq, v.node, v.preemptor FROM eventsched_log.victim v
 LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
 LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
 WHERE v.stream = :s AND v.seq >= :low AND v.seq < :high{conditions}
-GROUP BY v.seq ORDER BY v.seq DESC LIMIT :limit
 """
-_VICTIMS = """
+_PAGE = f"""
+SELECT v.seq FROM ({_PREEMPTIONS}) v ORDER BY v.seq DESC LIMIT :limit
+"""
+_LANDED = f"""
+LEFT JOIN LATERAL (
+    SELECT a.seq, a.node FROM eventsched_log.decision a
+    WHERE a.stream = v.stream AND a.pod = v.preemptor AND a.seq > v.seq
+      AND a.outcome IN ({", ".join(f"'{each}'" for each in FOUND_NODE)})
+    ORDER BY a.seq LIMIT 1
+) l ON true
+LEFT JOIN LATERAL (
+    SELECT min(g.seq) AS seq FROM eventsched_log.pod_end g
+    WHERE g.stream = v.stream AND g.pod = v.preemptor AND g.seq > v.seq
+) f ON true
+"""
+"""Where the pod was placed that a preemption was for (``l``), and its end (``f``)."""
+_OUTCOME = evictor_outcome_sql("v.node", "l.node", "f.seq")
+_PAGE_WITH_OUTCOME = f"""
+SELECT v.seq FROM ({_PREEMPTIONS}) v {_LANDED}
+WHERE {_OUTCOME} = :outcome ORDER BY v.seq DESC LIMIT :limit
+"""
+_COUNTS = f"""
+SELECT {_OUTCOME} AS outcome, count(*) AS number FROM ({_PREEMPTIONS}) v {_LANDED} GROUP BY 1
+"""
+_VICTIMS = f"""
 SELECT v.seq, v.at, v.node, v.spared, CAST(v.pod AS text) AS uid, p.namespace, p.name,
        CAST(v.preemptor AS text) AS preemptor, m.namespace AS preemptor_namespace,
        m.name AS preemptor_name, e.seq AS gone, e.at AS gone_at, d.seq AS decided,
        p.seq AS arrived, m.seq AS preemptor_arrived, pn.priority AS priority,
-       mn.priority AS preemptor_priority
+       mn.priority AS preemptor_priority, l.seq AS landed, l.node AS landed_on,
+       f.seq AS preemptor_gone
 FROM eventsched_log.victim v
 LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
 LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
@@ -50,6 +84,7 @@ LEFT JOIN LATERAL (
     SELECT max(a.seq) AS seq FROM eventsched_log.decision a
     WHERE a.stream = v.stream AND a.pod = v.preemptor AND a.seq < v.seq
 ) d ON true
+{_LANDED}
 WHERE v.stream = :s AND v.seq IN :seqs
 ORDER BY v.seq DESC, p.namespace, p.name, v.pod
 """
@@ -57,10 +92,12 @@ ORDER BY v.seq DESC, p.namespace, p.name, v.pod
 
 class EvictionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which preemptions: those with a pod of ``namespace``, as a victim or as the pod that it was
-    for, and those on ``node``; at positions from ``low`` to before ``high``."""
+    for, those on ``node``, and those with an ``outcome`` (EVICTOR_OUTCOMES) for a pod that may be
+    seen; at positions from ``low`` to before ``high``."""
 
     namespace: str | None = None
     node: str | None = None
+    outcome: str | None = None
     low: int = 0
     high: int | None = None
 
@@ -78,16 +115,38 @@ def evictions_page(
     assert edge is not None
     found: list[EvictionRow] = []
     more = edge["edge"] if edge["looked"] == LOOKED_AT else None
+    counts: dict[str, int] = {}
     if edge["looked"]:
         conditions, values = _conditions(sees, wanted)
+        seen = conditions + sees.condition("m.namespace")[0]
+        values |= {"low": edge["edge"], "high": high}
+        counts = {
+            row["outcome"]: row["number"]
+            for row in stream.rows.all(_COUNTS.format(conditions=seen), **values)
+        }
         query = _PAGE.format(conditions=conditions)
-        rows = stream.rows.all(query, low=edge["edge"], high=high, limit=limit + 1, **values)
+        if wanted.outcome is not None:
+            query = _PAGE_WITH_OUTCOME.format(conditions=seen)
+            values["outcome"] = wanted.outcome
+        rows = stream.rows.all(query, limit=limit + 1, **values)
         seqs = [row["seq"] for row in rows]
         if len(seqs) > limit:
             seqs = seqs[:limit]
             more = seqs[-1]
         found = _preemptions(stream, sees, seqs)
-    return EvictionsAnswer(stream=stream.name, head=head, preemptions=found, next=more)
+    return EvictionsAnswer(
+        stream=stream.name, head=head, evictors=_counts(counts), preemptions=found, next=more
+    )
+
+
+def _counts(numbers: Mapping[str, int]) -> EvictorCounts:
+    return EvictorCounts(
+        preemptions=sum(numbers.values()),
+        freed_node=numbers.get(ON_FREED_NODE, 0),
+        elsewhere=numbers.get(ELSEWHERE, 0),
+        waiting=numbers.get(STILL_WAITING, 0),
+        gone=numbers.get(GONE, 0),
+    )
 
 
 def _conditions(sees: Visibility, wanted: EvictionFilter) -> tuple[str, dict[str, Any]]:
@@ -137,6 +196,9 @@ def _preemption(
 ) -> EvictionRow:
     first = rows[0]
     names = _names(sees, first["preemptor_namespace"], first["preemptor_name"], first["preemptor"])
+    is_seen = names[2] is not None
+    is_gone = first["preemptor_gone"] is not None
+    outcome = evictor_outcome(first["node"], first["landed_on"] or "", is_gone=is_gone)
     return EvictionRow(
         position=first["seq"],
         at=iso(first["at"]),
@@ -145,7 +207,10 @@ def _preemption(
         pod=names[1],
         uid=names[2],
         priority=None if names[2] is None else priorities.get(names[2]),
-        decided=first["decided"] if names[2] is not None else None,
+        decided=first["decided"] if is_seen else None,
+        outcome=outcome if is_seen else None,
+        landed_on=first["landed_on"] if is_seen else None,
+        landed=first["landed"] if is_seen else None,
         victims=[_victim(sees, priorities, row) for row in rows],
     )
 

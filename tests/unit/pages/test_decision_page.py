@@ -29,13 +29,14 @@ def preemption(*victims: str) -> dict[str, Any]:
     return {
         "seq": 8, "node": "n1", "criterion": "first", "nodes": 2, "looked": 2, "candidates": 2,
         "why": "the first of several equal candidates", "compared": rooms, "landed": None,
+        "outcome": "waiting",
         "victims": [{"pod": name, "outcome": "is asked to go"} for name in victims],
     }  # fmt: skip
 
 
-def page(*victims: str) -> str:
+def page(*victims: str, **changed: Any) -> str:
     """The text of the page."""
-    story = {"preemption": preemption(*victims)}
+    story = {"preemption": {**preemption(*victims), **changed}}
     api = GivenApi(**{"7": DETAIL, "verdicts": VERDICTS, "explain": story})
     answer = client(api).get("/decisions/7")
     assert answer.status_code == 200
@@ -50,8 +51,18 @@ def test_a_preemption_in_words() -> None:
     low = '<a href="/pods/prod/low">prod/low</a>'
     assert f"So {low} was chosen to leave n1 for it." in text
     assert "to leave n1" not in text.replace("was chosen to leave n1", "")
+    assert "The pod has not been placed since." in text
     assert f'>{low}</td><td role="cell" data-label="started"><time' in text
     assert "prod/b</a> were chosen to leave n1" in page("prod/a", "prod/b")
+
+
+def test_what_became_of_the_pod_after_a_preemption() -> None:
+    for outcome, landed, words in (
+        ("freed node", "n1", "The pod was placed there afterwards."),
+        ("elsewhere", "n2", "The pod was placed on n2 instead: it did not use the node"),
+        ("gone", None, "The pod was deleted before it had a node."),
+    ):
+        assert words in page("prod/low", outcome=outcome, landed=landed)
 
 
 def test_a_node_is_asked_about_without_a_script() -> None:

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from eventsched.history.explain.workloads.workload_kinds import SHORT_KINDS
+from eventsched.pages import anomaly_groups
 from eventsched.pages.api_call import reason_key
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import findings_question
@@ -18,6 +20,11 @@ UID = "00000000-0000-0000-0000-000000000001"
 UNSEEN = {"namespace": None, "pod": None, "uid": None, "priority": None}
 KINDS = ("starving", "unplaceable", "evicted again", "nominated again", "preempted for nothing")
 NO_FLUSHES = {"stream": "live", "head": 9, "total": 0, "pods": [], "next": None}
+EVICTORS = {"preemptions": 21, "freed_node": 19, "elsewhere": 2, "waiting": 0, "gone": 0}
+NO_EVICTIONS = {
+    "stream": "live", "head": 9, "evictors": dict.fromkeys(EVICTORS, 0), "preemptions": [],
+    "next": None,
+}  # fmt: skip
 
 
 def case(kind: str, name: str = MARKUP, uid: str = UID, **facts: Any) -> dict[str, Any]:
@@ -37,7 +44,7 @@ def anomalies(*cases: dict[str, Any], more: str = "") -> dict[str, Any]:
 
 
 def test_anomalies_show_thresholds_also_of_what_is_not_there() -> None:
-    api = GivenApi(anomalies=anomalies(), flushed=NO_FLUSHES)
+    api = GivenApi(anomalies=anomalies(), flushed=NO_FLUSHES, evictions=NO_EVICTIONS)
     text = client(api).get("/findings?stream=live").text
     for kind in KINDS:
         assert f"rule of {kind}" in text
@@ -59,6 +66,7 @@ def test_examples_lead_to_their_evidence() -> None:
     api = GivenApi(
         anomalies=anomalies(starving, wasted, more="starving"),
         flushed={**NO_FLUSHES, "total": 1, "pods": [found]},
+        evictions=NO_EVICTIONS,
     )
     text = unescape(client(api).get("/findings").text)
     assert "<script>alert" not in text.partition('id="answer"')[0].replace(MARKUP, "")
@@ -81,17 +89,17 @@ def test_pods_of_one_workload_are_one_row() -> None:
         *(case("unplaceable", f"bare-{n}", f"b{n}", plugin=None) for n in range(2)),
     ]
     again = [case("preempted for nothing", "boss", UID) for _ in range(2)]
-    api = GivenApi(anomalies=anomalies(*cases, *again), flushed=NO_FLUSHES)
+    api = GivenApi(anomalies=anomalies(*cases, *again), flushed=NO_FLUSHES, evictions=NO_EVICTIONS)
     text = unescape(client(api).get("/findings?stream=live").text)
     section = text.partition('<h2 id="unplaceable">')[2].partition("</section>")[0]
     assert section.count('<th scope="row">') == 4
     assert "6 in all, by workload" in section
-    href = "/pods?stream=live&namespace=prod&owner=web&sort=waiting"
-    assert f'<a href="{href}">prod/ReplicaSet/web</a>' in section
+    assert '<a href="/workloads/prod/rs/web?stream=live">prod/ReplicaSet/web</a>' in section
     assert "3 pods" in section
     below = section.partition("<details>")[2].partition("</details>")[0]
     assert [f"prod/web-{n}</a>" in below for n in range(3)] == [True] * 3
     assert section.count("<details>") == 1
+    assert SHORT_KINDS == anomaly_groups.SHORT_KINDS
     assert "ReplicaSet/alone" not in section
     wasted = text.partition('<h2 id="preempted-for-nothing">')[2].partition("</section>")[0]
     assert wasted.count('<th scope="row">') == 1
@@ -106,7 +114,9 @@ def test_pods_after_a_flush_are_counted_to_the_end() -> None:
         "flushed_at": "2026-11-25T10:06:00+00:00", "placed": 5, "node": "n1", "waited_seconds": 360,
     }  # fmt: skip
     api = GivenApi(
-        anomalies=anomalies(), flushed={**NO_FLUSHES, "total": 57, "pods": [found], "next": 4}
+        anomalies=anomalies(),
+        evictions=NO_EVICTIONS,
+        flushed={**NO_FLUSHES, "total": 57, "pods": [found], "next": 4},
     )
     text = client(api).get("/findings").text
     assert '<td class="number">57</td>' in text
@@ -116,15 +126,16 @@ def test_pods_after_a_flush_are_counted_to_the_end() -> None:
 
 
 def test_evictions_of_a_workload_are_under_its_name() -> None:
-    """Its pods have other names each time; a pod without a controller is its own."""
-    web = case("evicted again", owner_kind="ReplicaSet", owner_name=f"web{MARKUP}", times=3)
+    """Its pods have other names each time; a pod without a controller is its own. There are pages
+    for the kinds of Kubernetes only."""
+    web = case("evicted again", owner_kind="Ray", owner_name=f"web{MARKUP}", times=3)
     bare = case("evicted again", owner_kind="Pod", owner_name=MARKUP, times=3)
-    api = GivenApi(anomalies=anomalies(web, bare), flushed=NO_FLUSHES)
+    api = GivenApi(anomalies=anomalies(web, bare), flushed=NO_FLUSHES, evictions=NO_EVICTIONS)
     page = client(api).get("/findings").text
     assert "<script>alert" not in page
     text = unescape(page)
     assert 'href="/pods?namespace=prod&owner=web' in text
-    assert f"prod/ReplicaSet/web{MARKUP}" in text
+    assert f"prod/Ray/web{MARKUP}" in text
     assert "prod/Pod/" not in text
     assert text.count(f"?uid={UID}") == 2
 
@@ -136,10 +147,12 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     hidden = {**UNSEEN, "outcome": "open", "gone": None, "gone_at": None}
     rows = [
         {"position": 1234, "at": at, "node": MARKUP, "namespace": "batch", "pod": "boss",
-         "uid": UID, "priority": 1000, "decided": 8, "victims": [gone, hidden]},
-        {"position": 5, "at": at, "node": "n", **UNSEEN, "decided": None, "victims": [gone]},
+         "uid": UID, "priority": 1000, "decided": 8, "outcome": "elsewhere", "landed_on": "n2",
+         "landed": 12, "victims": [gone, hidden]},
+        {"position": 5, "at": at, "node": "n", **UNSEEN, "decided": None, "outcome": None,
+         "landed_on": None, "landed": None, "victims": [gone]},
     ]  # fmt: skip
-    answer = {"stream": "live", "head": 9, "preemptions": rows, "next": 5}
+    answer = {**NO_EVICTIONS, "evictors": EVICTORS, "preemptions": rows, "next": 5}
     api = GivenApi(evictions=answer)
     text = unescape(client(api).get("/findings/evictions?namespace=prod&limit=2&token=x").text)
     assert api.asked[0][:2] == ("/api/v1/evictions", "namespace=prod&limit=2")
@@ -151,6 +164,48 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     assert 'href="?namespace=prod&token=x&before=5"' in text
     data = json.loads(text.partition('id="answer">')[2].partition("</script>")[0])
     assert data["next"] == 5
+    assert 'placed on <a href="/decisions/12">n2</a> instead' in " ".join(text.split())
+
+
+def test_what_became_of_the_evictors() -> None:
+    """Of each preemption in words, and of all in numbers that lead to those that went elsewhere."""
+    each = {"position": 5, "at": "2026-11-25T10:00:00+00:00", "node": "n1", "namespace": "batch",
+            "pod": "boss", "uid": UID, "priority": 9, "decided": 4, "victims": []}  # fmt: skip
+    rows = [
+        {**each, "outcome": outcome, "landed_on": node, "landed": landed}
+        for outcome, node, landed in (
+            ("freed node", "n1", 7), ("waiting", None, None), ("gone", None, None)
+        )
+    ]  # fmt: skip
+    given = {**NO_EVICTIONS, "evictors": EVICTORS, "preemptions": rows}
+
+    def page(query: str = "") -> str:
+        text = unescape(client(GivenApi(evictions=given)).get(f"/findings/evictions{query}").text)
+        return " ".join(text.partition('id="answer"')[0].split())
+
+    text = page("?node=n1")
+    assert "19 of 21 went to the node that they freed; " in text
+    assert '<a href="?node=n1&outcome=elsewhere">2 placed elsewhere</a>.' in text
+    for words in (
+        '<a href="/decisions/7">on the freed node</a>', "still waiting</td>",
+        "gone before it had a node</td>",
+    ):  # fmt: skip
+        assert words in text
+    assert "Show all" not in text
+    assert '<a href="?node=n1">Show all</a>' in page("?node=n1&outcome=elsewhere")
+    assert "19 of 21" not in page("?before=5")  # it would be of a part
+
+
+def test_findings_say_how_many_evictors_went_elsewhere() -> None:
+    """Also if their victims left too late for a preemption for nothing."""
+    given = {**NO_EVICTIONS, "evictors": EVICTORS}
+    api = GivenApi(anomalies=anomalies(), flushed=NO_FLUSHES, evictions=given)
+    text = unescape(client(api).get("/findings?stream=live").text)
+    row = text.partition("Preempted for nothing</th>")[2].partition("<tr>")[2].partition("</tr>")[0]
+    href = "/findings/evictions?stream=live&outcome=elsewhere"
+    assert f'<a href="{href}">Evictor placed elsewhere</a>' in row
+    assert '<td class="number">2</td>' in row
+    assert "of 21 preemptions" in row
 
 
 def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
@@ -221,7 +276,7 @@ def test_refusals_without_an_attempt_say_why() -> None:
 def test_the_navigation_knows_where_one_is(path: str) -> None:
     answers = {
         "anomalies": anomalies(), "flushed": NO_FLUSHES,
-        "evictions": {"stream": "live", "head": 9, "preemptions": [], "next": None},
+        "evictions": NO_EVICTIONS,
         "refusals": {"attempts": 0, "plugins": [], "next": None, "unmatched": []},
     }  # fmt: skip
     text = client(GivenApi(**answers)).get(path).text
@@ -234,7 +289,7 @@ def test_the_time_shown_is_kept() -> None:
     """Evictions and refusals end there, unless the form says otherwise; the navigation keeps it."""
     answers = {
         "anomalies": anomalies(), "flushed": NO_FLUSHES, "now": {"status": 404},
-        "evictions": {"stream": "live", "head": 9, "preemptions": [], "next": None},
+        "evictions": NO_EVICTIONS,
         "refusals": {"attempts": 0, "plugins": [], "next": None, "unmatched": []},
     }  # fmt: skip
     for path, asked in (
@@ -247,6 +302,9 @@ def test_the_time_shown_is_kept() -> None:
         for place in ("/", "/pods", "/findings", "/what-if", "/findings/evictions"):
             assert f'href="{place}?at=5"' in text
         assert 'data-live="false"' in text
+        assert "as of 5." not in text
+        if "until=3" not in path:
+            assert "</time>, position 9" in text
         present = "Back to the present" if asked.startswith("until") else "Anomalies as of"
         assert present in text
         assert ("who evicted whom until then" in text) == (path == "/findings?at=5")
