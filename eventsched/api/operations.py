@@ -156,7 +156,8 @@ _STATE = p.Parameter(
 _POD_FILTERS = (
     p.STREAM, p.NAMESPACE, p.Parameter("name", "of this name"),
     p.Parameter("name_contains", "whose name has this text, or namespace/name for a text with a /"),
-    p.OWNER, _STATE, p.REASON, p.PLUGIN,
+    p.Parameter("owner", "that exist with exactly this controller: NAME, or KIND/NAME (sts/db)"),
+    _STATE, p.REASON, p.PLUGIN,
     p.NODE, p.PROFILE, p.Parameter("group", "of this group: a key of /pods/groups"),
     p.Parameter("from", "whose last attempt was at this position or time, or later"),
     p.Parameter("until", "whose last attempt was before this position or time"),

@@ -249,13 +249,26 @@ class PodRow(msgspec.Struct, frozen=True, kw_only=True):
     decided_at: str | None
 
 
+class UnmatchedFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """A filter, by its parameter, that nothing passes of what is looked at: attempts or pods.
+    ``near`` are names that are like ``value`` and that some of these have, the nearest first;
+    ``others``, if none is like it, some that they have."""
+
+    filter: str
+    value: str
+    near: list[str]
+    others: list[str]
+
+
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of pods. ``next`` is the ``cursor`` to go on with, null at the end."""
+    """A page of pods. ``next`` is the ``cursor`` to go on with, null at the end. If there are none
+    at all, ``unmatched`` are the filters that are the cause by themselves."""
 
     stream: str
     head: int
     pods: list[PodRow]
     next: str | None
+    unmatched: list[UnmatchedFilter] = []
 
 
 class QueuedPlugin(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from eventsched.questions.overviews.group_keys import (
     read_group,
     reason_group,
 )
+from eventsched.questions.overviews.named_owners import read_owner
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -113,7 +114,8 @@ STATES = (*PENDING_STATES, "waiting", "binding", "bound", "unqueued")
 
 class PodRowFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which pods. ``plugin`` and ``reason``: the last attempt failed with such a refusal, on
-    however few nodes; ``reason`` is a part of its reason, in any case. ``name_contains`` is a part
+    however few nodes; ``owner`` is its name, or KIND/NAME;
+    ``reason`` is a part of its reason, in any case. ``name_contains`` is a part
     of the name, or with a / of namespace/name. ``group``: of this group of /pods/groups. ``low``
     and ``high``: the last attempt is at a position from the one to before the other. With ``ever``
     also those that are gone, if they were tried."""
@@ -225,13 +227,15 @@ def conditions_of(
     state = "coalesce(n.state, 'gone')" if wanted.ever else "n.state"
     columns = {
         f"{table}.namespace": wanted.namespace, f"{table}.name": wanted.name,
-        "n.owner_name": wanted.owner, node: wanted.node, profile: wanted.profile,
+        node: wanted.node, profile: wanted.profile,
         state: None if wanted.state == PENDING else wanted.state,
     }  # fmt: skip
     for number, (column, value) in enumerate(columns.items()):
         if value is not None:
             text += f" AND {column} = :value{number}"
             values[f"value{number}"] = value
+    if wanted.owner is not None:
+        text += read_owner(wanted.owner).condition(values)
     if wanted.state == PENDING:
         text += " AND n.state IN :pending"
         values["pending"] = list(PENDING_STATES)

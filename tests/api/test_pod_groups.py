@@ -76,6 +76,31 @@ def test_the_refusal_that_is_named_first(asking: Client) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("is_past", [False, True])
+def test_an_owner_with_its_kind(asking: Client, is_past: bool) -> None:
+    """As a pod's page writes it; a Deployment has the pods of its ReplicaSets."""
+    when = f"&at={asking.get('/position')['position']}" if is_past else ""
+
+    def answer(owner: str) -> Any:
+        return asking.get(f"/pods?owner={owner}{when}")
+
+    named = ("web-7f9c8", "rs/web-7f9c8", "ReplicaSet/web-7f9c8", "replicasets.apps/web-7f9c8")
+    for owner in (*named, "deploy/web", "Deployment/web"):
+        assert sorted(each["name"] for each in answer(owner)["pods"]) == ["lacks", "large"], owner
+    for owner, near in {
+        "web": ["web-7f9c8"], "deploy/wep": ["deploy/web"], "sts/web-7f9c8": ["rs/web-7f9c8"],
+    }.items():  # fmt: skip
+        found = answer(owner)
+        [unmatched] = found["unmatched"]
+        assert (found["pods"], unmatched["filter"], unmatched["value"]) == ([], "owner", owner)
+        assert unmatched["near"][:1] == near
+    for wrong in ("group/a", "a/b/c", "sts/"):
+        assert asking.problem(f"/pods?owner={wrong}{when}", 400) == (
+            f"owner; {wrong!r} is not a controller; take its name, or KIND/NAME: deploy/web, "
+            "sts/db, job/report"
+        )
+
+
 def test_a_reason_of_now_leads_to_its_pods(asking: Client, client: Client) -> None:
     """To as many as it counts, though others were refused so on a few nodes."""
     pasts = [(client, f"stream={ODD}&at=33"), (client, f"stream={TIGHT}&at=500")]

@@ -102,6 +102,34 @@ def test_filters(client: Client) -> None:
             assert found == [each for each in every if each[name] == value], (name, value)
 
 
+@pytest.mark.parametrize("when", ["", "&at=83"])
+def test_a_filter_that_no_pod_passes(client: Client, when: str) -> None:
+    """Is named, with names like it; not one that only together with another one matches nothing."""
+    every = client.get(f"/pods?stream={ODD}&limit=1000{when}")["pods"]
+    node = next(each["node"] for each in every if each["node"])
+    others = {"namespace": every[0]["namespace"], "node": node, "profile": every[0]["profile"]}
+    for name, value in others.items():
+        for path in ("/pods?", "/pods/groups?by=owner&"):
+            answer = client.get(f"{path}stream={ODD}{when}&{name}={value}x")
+            [unmatched] = answer["unmatched"]
+            assert (unmatched["filter"], unmatched["value"]) == (name, f"{value}x")
+            assert value in unmatched["near"]
+            assert client.get(f"{path}stream={ODD}{when}&{name}={value}")["unmatched"] == []
+    both = client.get(f"/pods?stream={ODD}{when}&node={node}&state=gated")
+    assert (both["pods"], both["unmatched"]) == ([], [])
+    plugins = client.get(f"/pods?stream={ODD}{when}&plugin=noderesourcefit")["unmatched"]
+    assert [each["filter"] for each in plugins] == ["plugin"]
+    other = client.get(f"/pods?stream={ODD}{when}&ever={str(not when).lower()}&namespace=zzz")
+    assert [each["filter"] for each in other["unmatched"]] == ["namespace"]
+
+
+@pytest.mark.parametrize("path", ["/pods?", "/pods/groups?by=owner&"])
+def test_a_range_that_ends_before_it_begins(client: Client, path: str) -> None:
+    problem = client.problem(f"{path}stream={ODD}&from=30&until=20", 400)
+    assert problem == "from; '30' is after until ('20'); exchange them"
+    assert "unmatched" in client.get(f"{path}stream={ODD}&from=20&until=20")
+
+
 @pytest.mark.parametrize("more", ["", "&ever=true"])
 def test_parts_of_names(client: Client, more: str) -> None:
     """In any case, and with a / of namespace/name; no character stands for others."""

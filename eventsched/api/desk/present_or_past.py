@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from eventsched.api.desk.asked import Asked
 from eventsched.api.desk.position_range import given_range
 from eventsched.domain.errors import InputError
@@ -11,6 +13,7 @@ from eventsched.questions.explanations import pod_explanation
 from eventsched.questions.now import now_of
 from eventsched.questions.overviews.grouped_pods import past_pod_groups, pod_groups
 from eventsched.questions.overviews.recent_activity import RecentActivity, recent_activity
+from eventsched.questions.overviews.unmatched_filters import unmatched
 from eventsched.questions.past.now_at import now_at
 from eventsched.questions.past.past_rows import past_pods_page
 from eventsched.questions.past.positions import LogPosition, log_position, position_of
@@ -21,6 +24,9 @@ _FILTERS = (
     "namespace", "name", "name_contains", "owner", "state", "reason", "plugin", "node", "profile",
     "group", "ever",
 )  # fmt: skip
+
+_SHOWN = 100
+"""Characters of a wrong value that are repeated."""
 
 
 def position_answer(asked: Asked) -> LogPosition:
@@ -56,9 +62,13 @@ def pods_answer(asked: Asked) -> Any:
     wanted = _pod_filter(asked, stream)
     page = (values["sort"] or "", values["cursor"], values["limit"])
     if values["at"] is None:
-        return pods_page(stream, asked.sees, wanted, *page)
-    past = asked.desk.states.past(stream, values["at"])
-    return past_pods_page(stream, asked.sees, past, wanted, *page)
+        past, found = None, pods_page(stream, asked.sees, wanted, *page)
+    else:
+        past = asked.desk.states.past(stream, values["at"])
+        found = past_pods_page(stream, asked.sees, past, wanted, *page)
+    if found.pods or found.next is not None or values["cursor"] is not None:
+        return found
+    return replace(found, unmatched=unmatched(stream, asked.sees, wanted, past))
 
 
 def pod_groups_answer(asked: Asked) -> Any:
@@ -67,13 +77,20 @@ def pod_groups_answer(asked: Asked) -> Any:
     wanted = _pod_filter(asked, stream)
     page = (values["by"], values["offset"], values["limit"])
     if values["at"] is None:
-        return pod_groups(stream, asked.sees, wanted, *page)
-    past = asked.desk.states.past(stream, values["at"])
-    return past_pod_groups(stream, asked.sees, past, wanted, *page)
+        past, found = None, pod_groups(stream, asked.sees, wanted, *page)
+    else:
+        past = asked.desk.states.past(stream, values["at"])
+        found = past_pod_groups(stream, asked.sees, past, wanted, *page)
+    if found.pods:
+        return found
+    return replace(found, unmatched=unmatched(stream, asked.sees, wanted, past))
 
 
 def _pod_filter(asked: Asked, stream: LoggedStream) -> PodRowFilter:
     low, high = given_range(asked, stream)
+    if low is not None and high is not None and low > high:
+        since, end = (asked.values[name][:_SHOWN] for name in ("from", "until"))
+        raise InputError("from", f"{since!r} is after until ({end!r})", "exchange them")
     filters = {name: asked.values[name] for name in _FILTERS if name in asked.values}
     return PodRowFilter(**filters, low=low, high=high)
 

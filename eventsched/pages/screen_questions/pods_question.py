@@ -99,7 +99,7 @@ def _where(query: dict[str, str]) -> str | None:
     """The filters as a condition; None if the view does not have them: only the API finds the
     positions of times."""
     bounds = [(name, sign) for name, sign in (("from", ">="), ("until", "<")) if name in query]
-    if any(name in query for name in _ONLY_API):
+    if any(name in query for name in _ONLY_API) or "/" in query.get("owner", ""):
         return None
     if not all(query[name].isascii() and query[name].isdecimal() for name, _ in bounds):
         return None

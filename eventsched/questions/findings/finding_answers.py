@@ -3,6 +3,8 @@ count the records of a stream."""
 
 import msgspec
 
+from eventsched.questions.answer_shapes import UnmatchedFilter
+
 
 class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
     """A victim of a preemption. ``outcome`` is ``gone``; ``open``, if it was asked to leave and is
@@ -90,17 +92,6 @@ class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     nodes: int
     reasons: list[RefusalReason]
-
-
-class UnmatchedFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """A filter, by its parameter, that none of the attempts of the range passes. ``near`` are names
-    that are like ``value`` and that attempts of the range have, the nearest first; ``others``, if
-    none is like it, some that they have."""
-
-    filter: str
-    value: str
-    near: list[str]
-    others: list[str]
 
 
 class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):

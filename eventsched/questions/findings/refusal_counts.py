@@ -9,11 +9,11 @@ from eventsched.cli.output.time_format import iso
 from eventsched.domain.near_names import nearest
 from eventsched.domain.records.verdicts import STORED_NOT_EVALUATED
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.findings.finding_answers import (
     PluginRefusals,
     RefusalReason,
     RefusalsAnswer,
-    UnmatchedFilter,
 )
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
 from eventsched.questions.overviews.group_keys import OwnerGroup, ReasonGroup, reason_group
 from eventsched.questions.past.now_at import refusal_of
@@ -61,7 +62,8 @@ class PodsOfGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 class GroupedPods(msgspec.Struct, frozen=True, kw_only=True):
     """A page of groups, those of most pods first. ``pods`` are in all ``count`` groups, which are
-    at most 10,000; ``next`` is the ``offset`` to go on with, null at the end."""
+    at most 10,000; ``next`` is the ``offset`` to go on with, null at the end. ``unmatched`` is
+    as in Pods."""
 
     stream: str
     head: int
@@ -70,6 +72,7 @@ class GroupedPods(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
     groups: list[PodsOfGroup]
     next: int | None
+    unmatched: list[UnmatchedFilter] = []
 
 
 _Group = OwnerGroup | ReasonGroup

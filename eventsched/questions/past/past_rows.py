@@ -7,6 +7,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.questions.answer_shapes import Pods
 from eventsched.questions.overviews.group_keys import ReasonGroup, read_group, reason_group
+from eventsched.questions.overviews.named_owners import read_owner
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
 from eventsched.questions.pod_rows import (
@@ -21,7 +22,7 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
 _COLUMNS = {
-    "namespace": "namespace", "name": "name", "owner": "owner_name", "state": "state",
+    "namespace": "namespace", "name": "name", "state": "state",
     "node": "node", "profile": "scheduler",
 }  # fmt: skip
 """Filter → the column that has to be equal to it."""
@@ -74,11 +75,14 @@ def filter_of(
     numbers = frozenset(stream.rows.numbers(plugin, reason)) if is_refused else frozenset()
     in_group, is_named = _group_filter(stream, wanted.group), _name_filter(wanted.name_contains)
     is_tried = _attempt_filter(stream, wanted, past)
+    owner = None if wanted.owner is None else read_owner(wanted.owner)
 
     def passes(row: Mapping[str, Any]) -> bool:
         if not sees.sees(row["namespace"]):
             return False
         if any(row[column] != value for column, value in asked.items()):
+            return False
+        if owner is not None and not owner.has(row["owner_kind"], row["owner_name"]):
             return False
         if is_pending and row["state"] not in PENDING_STATES:
             return False

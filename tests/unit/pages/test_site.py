@@ -374,6 +374,18 @@ def test_the_arrow_of_a_column_is_the_order_of_what_it_names(
         assert "sort=waiting" in text
 
 
+@pytest.mark.parametrize("by", ["", "&by=owner"])
+def test_a_filter_of_pods_without_a_match_offers_names(by: str) -> None:
+    unmatched = {"filter": "owner", "value": MARKUP, "near": ["sts/db"], "others": []}
+    given = {**PODS, "unmatched": [unmatched]}
+    groups = {**given, "groups": [], "pods": 0, "count": 0}
+    text = client(GivenApi(pods=given, groups=groups)).get(f"/pods?owner=sts/dbx{by}").text
+    assert "No pods match owner sts/dbx." in text
+    assert "<script>alert" not in text
+    assert "no pod here has it. Did you mean <a href=" in text
+    assert 'owner=sts%2Fdb">sts/db</a>?' in text.replace(by.replace("&", "&amp;"), "")
+
+
 def test_links_to_a_story_lead_to_the_page_of_the_pod() -> None:
     answer = client(GivenApi()).get("/pods/a%20b/c/story?stream=x&uid=1")
     assert (answer.status_code, answer.text) == (308, "")
