@@ -1,7 +1,9 @@
 """The page of a pod: its headline, timeline, attempts and story, and what changed in between."""
 
 import json
+import re
 import shlex
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -13,6 +15,7 @@ from tests.browser.hostile import HOSTILE, MARKUP, NAME
 from tests.postgres.histories import ODD, TIGHT
 
 pytestmark = pytest.mark.process
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def retried(page: Page, url: str) -> tuple[str, dict[str, Any]]:
@@ -244,16 +247,37 @@ def test_a_bar_leads_to_its_line_of_the_story(watched: Watched, url: str) -> Non
         assert main.evaluate("main => main.isConnected")
 
 
+@pytest.mark.parametrize("script", [False, True])
+def test_the_colours_of_the_timeline_have_a_legend(
+    watched: Watched, url: str, *, script: bool
+) -> None:
+    with watched.page(script=script) as page:
+        path, _ = retried(page, url)
+        line = page.request.get(f"{url}/api/v1{path}/timeline?stream={TIGHT}").json()
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        states = [bar["state"] for lane in line["lanes"] for bar in lane["bars"]]
+        assert len(set(states)) > 1
+        expect(page.locator(".states li")).to_have_text(list(dict.fromkeys(states)))
+
+
 def test_zoom(watched: Watched, url: str) -> None:
     with watched.page() as page:
         path, _ = retried(page, url)
         page.goto(f"{url}{path}?stream={TIGHT}")
         bar = page.locator('.lane-bars[aria-label="queues"] rect').first
         before = float((bar.get_attribute("width") or "").removesuffix("%"))
+        axis, timeline = page.locator(".timeline .axis p"), page.locator(".timeline")
+        whole = axis.inner_text()
+        assert "in all" in whole
         page.get_by_role("button", name="Zoom in at the start").click()
         after = float((bar.get_attribute("width") or "").removesuffix("%"))
         assert after == pytest.approx(min(100, 2 * before), rel=0.01) or before <= 0.15
+        begin, end = (int(timeline.get_attribute(f"data-{each}") or 0) for each in ("begin", "end"))
+        shown = [(_EPOCH + timedelta(microseconds=at)) for at in (begin, (begin + end) // 2)]
+        wanted = [re.compile(f"^{at:%H:%M:%S}") for at in shown]
+        expect(axis.locator("span")).to_have_text(wanted)
         page.get_by_role("button", name="Show all of it").click()
+        assert axis.inner_text() == whole
         assert float((bar.get_attribute("width") or "").removesuffix("%")) == pytest.approx(
             before, abs=0.001
         )
