@@ -142,13 +142,17 @@ SCHEMAS: dict[str, Any] = {
         {
             "more": _object({"fit": _NUMBER, "at_least": _FLAG, "message": _TEXT}),
             "nodes_to_add": {"type": "array", "items": _object(
-                {"like": _TEXT, "number": _NUMBER, "there_are": _NUMBER,
+                {"like": _TEXT, "number": _NUMBER, "there_are": _NUMBER, "in_its_zone": _NUMBER,
                  "allocatable": _NUMBERS_BY_NAME}
             )},
-            "no_node_helps": _TEXTS, "missing_labels": _TEXTS, "text": _TEXT,
+            "no_node_helps": _TEXTS, "missing_labels": _TEXTS, "refusals": _TEXTS,
+            "waiting_besides": _NUMBER, "text": _TEXT,
         },
-        text="What would come of pods; more: how many more of them fit; nodes_to_add: with which "
-        "all would; missing_labels: those of nodeSelectors that no shape of nodes has",
+        text="What would come of pods; more: how many more of them fit without evictions; "
+        "nodes_to_add: with which all would (there_are: nodes of that shape in all zones); "
+        "missing_labels: those of nodeSelectors that no shape of nodes has; refusals: why pods "
+        "have no node; waiting_besides: other pods that wait, which may take room of these nodes "
+        "first",
     ),
     "WhatIfSide": _object(
         {

@@ -57,6 +57,29 @@ def workload(kind: str, version: str, **spec: Any) -> str:
     return f"{head}  template:{TEMPLATE}"
 
 
+def test_nodes_of_a_shape_are_counted_in_all_zones(tries: Any) -> None:
+    """The pods that wait besides are why there are more nodes to add than pods need."""
+    nodes = "".join(
+        f"- {{kind: Node, apiVersion: v1, metadata: {{name: {name}, labels: {{{_ZONE}: {zone}}}}}, "
+        "status: {allocatable: {cpu: 4, memory: 8Gi, pods: 110}}}\n"
+        for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b"))
+    )
+    waiting = "".join(
+        f"- {{kind: Pod, apiVersion: v1, metadata: {{name: w{number}}}, spec: {{priority: 100, "
+        "containers: [{name: c, resources: {requests: {cpu: 3}}}]}}\n"
+        for number in range(5)
+    )
+    cluster = f"apiVersion: v1\nkind: List\nitems:\n{nodes}{waiting}"
+    code, text = tries(POD, cluster=cluster)
+    assert code == 1
+    assert "the cluster has 3 of that shape, 2 in its zone)" in text
+    assert "2 other pods wait already and may take room there first" in text
+    _, told = tries(POD, "-o", "json", cluster=cluster)
+    [added] = told["nodes_to_add"]
+    assert (added["there_are"], added["in_its_zone"], told["waiting_besides"]) == (3, 2, 2)
+
+
+_ZONE = "topology.kubernetes.io/zone"
 SELECTOR = {"matchLabels": {"app": "web"}}
 
 
@@ -157,6 +180,11 @@ def test_which_nodes_to_add(tries: Any) -> None:
     code, text = tries(POD.replace("cpu: 3", "cpu: 30"))
     assert "no further node of any shape helps default/big" in text
     assert "no shape has" not in text
+    _, told = tries(POD.replace("cpu: 3", "cpu: 30"), "-o", "json")
+    assert told["refusals"] == [
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate"
+    ]
+    assert told["waiting_besides"] == 0
     ssd = POD.replace("spec: {", "spec: {nodeSelector: {disk: ssd}, ")
     _, told = tries(ssd, "-o", "json")
     assert (told["no_node_helps"], told["missing_labels"]) == (["default/big"], ["disk=ssd"])

@@ -6,7 +6,7 @@ from typing import Any
 from eventsched.cli.output.state_output import amount_text
 from eventsched.cli.output.tables import counted, table
 from eventsched.domain.records import PodDecided
-from eventsched.runtime.queries.node_proposals import NodeProposal, NodesToAdd
+from eventsched.runtime.queries.node_proposals import NodeProposal, NodeShape, NodesToAdd
 from eventsched.runtime.queries.trial_run import Room, TrialRun, TriedPod
 
 _SHOWN = 20
@@ -23,11 +23,16 @@ def trial_text(
         lines += ["", *(f"nowhere: {reason}" for reason in reasons)]
     if room is not None:
         many = f"{room.pods} or more" if room.is_limit else str(room.pods)
-        lines += ["", f"{many} more of them fit"]
+        lines += ["", f"{many} more of them fit without evictions"]
         if room.message:
             lines[-1] += f"; the next one does not: {room.message}"
     if proposal is not None:
         lines += ["", *_proposal_lines(proposal)]
+        if proposal.nodes and (besides := done.waiting_besides):
+            verb = "waits" if besides == 1 else "wait"
+            lines.append(
+                f"{counted(besides, 'other pod')} {verb} already and may take room there first"
+            )
     return "\n".join(lines)
 
 
@@ -88,8 +93,14 @@ def _nodes_text(added: NodesToAdd) -> str:
     )
     return (
         f"{added.number} like {added.shape.example} ({amounts}; "
-        f"the cluster has {added.shape.count or 'none'} of that shape)"
+        f"the cluster has {_count_text(added.shape)})"
     )
+
+
+def _count_text(shape: NodeShape) -> str:
+    """How many nodes of a shape there are, in all zones."""
+    text = f"{shape.count_anywhere or 'none'} of that shape"
+    return text if shape.count == shape.count_anywhere else f"{text}, {shape.count} in its zone"
 
 
 def trial_json(done: TrialRun, room: Room | None, proposal: NodeProposal | None) -> dict[str, Any]:
@@ -108,13 +119,16 @@ def trial_json(done: TrialRun, room: Room | None, proposal: NodeProposal | None)
             {
                 "like": added.shape.example,
                 "number": added.number,
-                "there_are": added.shape.count,
+                "there_are": added.shape.count_anywhere,
+                "in_its_zone": added.shape.count,
                 "allocatable": added.shape.node.allocatable,
             }
             for added in proposal.nodes
         ]
         document["no_node_helps"] = list(proposal.hopeless)
         document["missing_labels"] = list(proposal.missing_labels)
+        document["refusals"] = done.refusals
+        document["waiting_besides"] = done.waiting_besides
     return document
 
 

@@ -13,6 +13,12 @@ from eventsched.domain.objects import Node, Pod, Taint
 from eventsched.runtime.queries.trial_run import TrialRun
 
 HOSTNAME = "kubernetes.io/hostname"
+_PLACES = frozenset((
+    "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
+))  # fmt: skip
+"""Labels that say where a node is, not what it is. They make shapes of their own, because a pod may
+ask for a zone, but people count nodes of all zones."""
 _OF_A_MOMENT = "node.kubernetes.io/"
 """Prefix of the taints that say how a node is doing: a new node does well."""
 _MOST_SHAPES = 6
@@ -31,11 +37,13 @@ TryNodes = Callable[[Sequence[Node]], TrialRun]
 @dataclass(frozen=True)
 class NodeShape:
     """Nodes that are alike except for their names. ``example`` is one of them, ``count`` their
-    number, 0 for nodes that the cluster does not have."""
+    number, 0 for nodes that the cluster does not have; ``count_anywhere`` includes those that are
+    alike in other zones and regions."""
 
     example: str
     node: Node
     count: int
+    count_anywhere: int
 
 
 @dataclass(frozen=True)
@@ -69,14 +77,25 @@ def shapes_of(nodes: Sequence[Node]) -> list[NodeShape]:
         if key == HOSTNAME or (len(counts) > 1 and max(counts.values()) == 1)
     }  # fmt: skip
     groups: dict[bytes, list[Node]] = {}
+    anywhere: Counter[bytes] = Counter()
+    kind_of: dict[bytes, bytes] = {}
     for node in nodes:
         shape = msgspec.structs.replace(
             node, name="", uid="", annotations={}, images=(), unschedulable=False,
             labels={k: v for k, v in sorted(node.labels.items()) if k not in identifying},
             taints=lasting(node.taints),
         )  # fmt: skip
-        groups.setdefault(msgspec.json.encode(shape, order="sorted"), []).append(node)
-    found = [NodeShape(group[0].name, group[0], len(group)) for group in groups.values()]
+        alike = msgspec.json.encode(shape, order="sorted")
+        groups.setdefault(alike, []).append(node)
+        if alike not in kind_of:
+            labels = {k: v for k, v in shape.labels.items() if k not in _PLACES}
+            kind = msgspec.structs.replace(shape, labels=labels)
+            kind_of[alike] = msgspec.json.encode(kind, order="sorted")
+        anywhere[kind_of[alike]] += 1
+    found = [
+        NodeShape(group[0].name, group[0], len(group), anywhere[kind_of[alike]])
+        for alike, group in groups.items()
+    ]
     return sorted(found, key=lambda shape: -shape.count)
 
 
@@ -107,7 +126,7 @@ def propose_nodes(
 ) -> NodeProposal:
     """The nodes to add for the pods that are pending after a run on a cluster with ``nodes``.
     ``templates`` are nodes that the cluster could have, with other names than those."""
-    shapes = [NodeShape(node.name, node, 0) for node in templates]
+    shapes = [NodeShape(node.name, node, 0, 0) for node in templates]
     asked = _labels_asked_for(tried.pod for tried in run.pending)
     likely, first = _likely_shapes(nodes, asked), max(_MOST_SHAPES - len(shapes), 0)
     search = _Search(try_nodes, shapes + likely[:first], max(run.waiting, 1), likely[first:])

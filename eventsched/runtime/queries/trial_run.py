@@ -120,6 +120,20 @@ class TrialRun:
         """How many pods wait in the end, others than the tried ones included."""
         return sum(self.simulation.engine.queue_lengths.values())
 
+    @property
+    def waiting_besides(self) -> int:
+        """How many pods wait in the end that are not of the tried ones."""
+        pods = self.simulation.engine.state.pods
+        ours = {tried.pod.uid for tried in self.tried}
+        return sum(uid not in ours and pod.queue is not None for uid, pod in pods.items())
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why the tried pods that are pending have no node, each message once, without the result
+        of preemption."""
+        messages = (tried.message.partition(", preemption: ")[0] for tried in self.pending)
+        return list(dict.fromkeys(message or "it was not tried" for message in messages))
+
 
 def run_trial(
     cluster: TrialCluster,

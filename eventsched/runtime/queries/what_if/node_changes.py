@@ -43,7 +43,7 @@ class NodeChanges(NamedTuple):
         numbers: Counter[str] = Counter()
         nodes = []
         for number, name in self.added:
-            shape = NodeShape(name, templates[name], 1)
+            shape = NodeShape(name, templates[name], 1, 1)
             begin = numbers[shape.node.name]
             nodes += [_fresh(new_node(shape, begin + index)) for index in range(number)]
             numbers[shape.node.name] += number
