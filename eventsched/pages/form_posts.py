@@ -26,7 +26,8 @@ Rendered = Callable[[ApiAnswer], Response]
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form. Lines of a text end with a newline alone. Raises HTTPException."""
+    """The fields of a form, without blanks around those of one line. Lines of a text end with a
+    newline alone. Raises HTTPException."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     body = await request.body()
@@ -37,7 +38,8 @@ async def form_of(request: Request) -> dict[str, str]:
         )  # fmt: skip
     except ValueError:
         raise HTTPException(HTTPStatus.BAD_REQUEST) from None
-    return {name: value.replace("\r\n", "\n") for name, value in pairs}
+    texts = {name: value.replace("\r\n", "\n") for name, value in pairs}
+    return {name: text if "\n" in text else text.strip() for name, text in texts.items()}
 
 
 class PageEvents(Response):

@@ -33,7 +33,8 @@ RESULT = {
         "after": {"node": "", "waited": None, "evicted": True},
         "reason": {"plugin": "Fit", "text": MARKUP, "position": 71},
     }],
-    "warnings": [MARKUP], "stored": None,
+    "causes": {"score": 1, "verdict": 0, "draw": 0, "other": 1}, "warnings": [MARKUP],
+    "stored": None,
 }  # fmt: skip
 TRIAL = {
     "stream": "live", "position": 90, "placed": 1, "pending": 1, "warnings": [], "pods": [
@@ -76,13 +77,14 @@ def _post(
 def test_another_configuration() -> None:
     api = _api()
     headers = {**FORM, "Sec-Fetch-Site": "same-origin"}
-    page = _post(api, headers, ask="what-if", configuration="a: 1\r\n", nodes="+2xn", until="")
+    page = _post(api, headers, ask="what-if", configuration="a: 1\r\n", nodes=" +2xn ", until=" ")
     path, query, passed_on = api.asked[-1]
     assert (path, query) == ("/api/v1/what-if", "stream=live&nodes=%2B2xn")
     assert api.bodies[-1] == b"a: 1\n"
     assert passed_on[b"sec-fetch-site"] == b"same-origin"
     assert (page.status_code, page.headers["cache-control"]) == (200, "no-cache")
     assert "1 pod would be on another node; 1 differs otherwise." in page.text
+    assert "1 by a score" in page.text
     assert "<textarea" in page.text
     assert "a: 1\n</textarea>" in page.text
     assert "/pods/a/b%3C%2Fscript" in page.text
