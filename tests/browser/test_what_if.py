@@ -98,6 +98,29 @@ def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
         expect(page.locator("#outcome")).to_contain_text("What would have been")
 
 
+def test_a_reset_drops_what_was_typed(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{url}{PATH}")
+        typed = page.get_by_label("KubeSchedulerConfiguration")
+        there = typed.input_value()
+        _typed(page, "kind: broken")
+        expect(page.locator("#check")).to_contain_text("is not supported")
+        page.reload()
+        expect(typed).to_have_value("kind: broken")
+        page.get_by_role("link", name="Reset both forms").click()
+        expect(typed).to_have_value(there)
+        expect(page.locator("#check")).to_be_hidden()
+
+
+def test_a_change_is_seen_as_a_whole(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{url}{PATH}&plugin=ImageLocality&weight=10")
+        page.get_by_role("button", name="Put into the configuration").click()
+        typed = page.get_by_label("KubeSchedulerConfiguration")
+        expect(typed).to_have_value(re.compile("weight: 10"))
+        assert typed.evaluate("field => field.scrollHeight <= field.clientHeight")
+
+
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])
 def test_a_wrong_field_says_what_is_accepted(watched: Watched, url: str, has_script: bool) -> None:
     watched.expected = "status of 400"

@@ -121,6 +121,13 @@ onAnswer(() => {
   showWeight();
   if (place("configuration")) checkTyped();
 });
+// A browser keeps the entry's state when a link leads to the same address.
+document.addEventListener("click", (event) => {
+  if (event.target.id !== "reset" || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  removeEventListener("beforeunload", keepTyped);
+  clearTimeout(timer);
+  history.replaceState({ ...history.state, typed: null }, "");
+});
 addEventListener("beforeunload", keepTyped); // at pagehide it would be too late
 addEventListener("popstate", () => clearTimeout(timer)); // the fields are those of another entry
 
@@ -170,6 +177,8 @@ function adoptChanges(form, page) {
       form.elements[fresh.name][fresh.type === "checkbox" ? "checked" : "value"] = valueOf(fresh);
     }
   }
+  // As high as the server makes it for this text, so that no line of the change is cut off.
+  place("configuration").rows = page.getElementById("configuration").rows;
   showWeight();
   checkTyped();
 }
