@@ -37,13 +37,16 @@ RESULT = {
     "stored": None,
 }  # fmt: skip
 TRIAL = {
-    "stream": "live", "position": 90, "placed": 1, "pending": 1, "warnings": [], "pods": [
+    "stream": "live", "position": 90, "placed": 1, "pending": 1, "waiting_besides": 2,
+    "warnings": [], "refusals": [MARKUP], "pods": [
         {"namespace": "a", "name": MARKUP, "node": "n", "evicts": [MARKUP], "message": "",
          "score": 7, "runner_up": MARKUP, "runner_up_score": 6, "feasible": 2, "evaluated": 3,
          "ties": 1},
         {"namespace": "a", "name": "c", "node": "", "evicts": [], "message": MARKUP},
     ],
-    "nodes_to_add": [{"like": MARKUP, "number": 1, "there_are": 2, "allocatable": {}}],
+    "nodes_to_add": [
+        {"like": MARKUP, "number": 1, "there_are": 2, "in_its_zone": 1, "allocatable": {}},
+    ],
     "no_node_helps": [f"a/{MARKUP}"], "missing_labels": [f"disk={MARKUP}"],
 }  # fmt: skip
 WRONG = {
