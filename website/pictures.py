@@ -155,6 +155,7 @@ def main(folder: Path) -> int:
         print("there is no Chromium: apt-get install chromium", file=sys.stderr)
         return 1
     with TemporaryDirectory(dir="/var/tmp", ignore_cleanup_errors=True) as data:
+        Path(data).chmod(0o755)  # started by root, Postgres runs as another user
         simulate = [*_EVENTSCHED, "simulate", *CLUSTER, "--data-dir", f"{data}/log"]
         subprocess.run(simulate, check=True, cwd=ROOT)
         with _served(f"{data}/log") as address:
