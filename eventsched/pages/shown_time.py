@@ -30,10 +30,13 @@ class TimeLink(NamedTuple):
 
 
 class ShownTime(NamedTuple):
-    """``position`` is the API's answer of that name. The slider goes from 0 to ``length`` ms after
-    ``begin`` (ms since 1970), the log's first record, in steps of ``step``, and is at ``value``."""
+    """``position`` is the API's answer of that name. ``moment`` is the date that was asked for, or
+    the time of the last record there (ISO 8601), or None before the first one. The slider goes from
+    0 to ``length`` ms after ``begin`` (ms since 1970), the log's first record, in steps of
+    ``step``, and is at ``value``."""
 
     position: Mapping[str, Any]
+    moment: str | None
     is_past: bool
     begin: int
     length: int
@@ -50,17 +53,22 @@ def moves(at: str) -> bool:
     return not at.isdecimal() and _DATE.match(at) is None
 
 
-def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | None:
-    """What the page shows of a position; None for a log without records."""
+def shown_time(position: Mapping[str, Any], *, is_past: bool, asked: str = "") -> ShownTime | None:
+    """What the page shows of a position, which was ``asked`` for; None for a log without
+    records."""
     if position["begin_time"] is None:
         return None
     begin, end = (datetime.fromisoformat(position[f"{name}_time"]) for name in ("begin", "head"))
-    shown = begin if position["time"] is None else datetime.fromisoformat(position["time"])
+    last = begin if position["time"] is None else datetime.fromisoformat(position["time"])
+    date = _date(asked)
+    # A step from a date leads to a date, whatever the log's records lie between.
+    shown = date if date is not None and last <= date <= end else last
     # Rounded up: the first record is before the one end of the slider, the last before the other.
     first = -((_EPOCH - begin) // _MILLISECOND)
     length = -((_EPOCH - end) // _MILLISECOND) - first
     return ShownTime(
         position=position,
+        moment=None if position["time"] is None else shown.isoformat(),
         is_past=is_past,
         begin=first,
         length=max(1, length),
@@ -75,6 +83,17 @@ def shown_time(position: Mapping[str, Any], *, is_past: bool) -> ShownTime | Non
             (word, _beginning(shown, seconds, word, is_past=is_past)) for seconds, word in _RECENT
         ],
     )
+
+
+def _date(asked: str) -> datetime | None:
+    """The date with its time of day and zone that a text is."""
+    if _DATE.match(asked) is None:
+        return None
+    try:
+        date = datetime.fromisoformat(asked)
+    except ValueError:
+        return None
+    return date if date.tzinfo is not None else None
 
 
 def _beginning(shown: datetime, seconds: int, word: str, *, is_past: bool) -> str:

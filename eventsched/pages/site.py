@@ -185,7 +185,7 @@ class _Pages:
             answer = await ask(self._api, at_end, request)
         if answer.status != HTTPStatus.OK:
             return None
-        return shown_time(answer.document, is_past=at is not None)
+        return shown_time(answer.document, is_past=at is not None, asked=at or "")
 
     def _page(self, request: Request, shown: _Shown) -> Response:
         screen, asked, answer, outcome = shown.screen, shown.asked, shown.answer, shown.outcome

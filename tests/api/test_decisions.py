@@ -199,7 +199,8 @@ def test_what_cannot_be_asked(client: Client, logs: str) -> None:
         f"position {head}; the log ends at position {head}; name one before that"
     )
     assert client.problem(f"/decisions/0{path}", 400) == (
-        "position 0; is a StreamStarted, not a decision; take one from /decisions"
+        "position 0; is a StreamStarted, not a decision; a pod's page has those of its attempts, "
+        "GET /api/v1/decisions has all"
     )
     assert client.problem("/decisions", 400) == (
         f"stream; the log holds 2 streams; name one: {ODD}, {TIGHT}"

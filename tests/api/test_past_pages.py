@@ -116,7 +116,7 @@ def test_stories(cuts: Client, cut: int) -> None:
         ]
         assert words[0].replace(ODD.encode(), b"") == words[1].replace(b"until-%d" % cut, b"")
     assert cuts.problem(f"/pods/prod/web/explain?stream={ODD}&at=16", 404) == (
-        "at; prod/web came at position 65, and at is 16; choose a later position or time"
+        "at; prod/web came only at position 65; choose a later time, or position 66"
     )
 
 

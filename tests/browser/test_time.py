@@ -151,7 +151,7 @@ def test_a_time_before_a_pod_came(watched: Watched, url: str) -> None:
     watched.expected = "404"
     with watched.page() as page:
         page.goto(f"{url}/pods/prod/web?stream={ODD}&at=16")
-        expect(page.get_by_text("prod/web came at position")).to_be_visible()
+        expect(page.get_by_text("prod/web came only at position")).to_be_visible()
         page.get_by_role("link", name="As it is now").click()
         expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
 

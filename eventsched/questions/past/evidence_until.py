@@ -45,8 +45,8 @@ class EvidenceUntil:
         earlier = [pod for pod in every if pod.position < self._end]
         if every and not earlier:
             first = every[0].position
-            problem = f"{every[0].full_name} came at position {first}, and at is {self._end}"
-            raise NoPodError("at", problem, "choose a later position or time")
+            problem = f"{every[0].full_name} came only at position {first}"
+            raise NoPodError("at", problem, f"choose a later time, or position {first + 1}")
         return earlier
 
     def similar(self, name: str) -> list[str]:

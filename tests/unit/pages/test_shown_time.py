@@ -25,3 +25,24 @@ def test_both_ends_are_within_the_log() -> None:
     assert left - datetime.fromisoformat(BEGIN) == timedelta(microseconds=78)
     assert right - datetime.fromisoformat(END) == timedelta(microseconds=999)
     assert (time.length, time.value, time.is_virtual) == (1_760, 0, False)
+
+
+def test_a_date_that_was_asked_for_is_kept() -> None:
+    """Records lie before it; a step leads from the date, not from the last of them."""
+    begin, last, end = (f"2026-11-21T15:{minute}:00+00:00" for minute in (10, 15, 30))
+    position = {"begin_time": begin, "head_time": end, "time": last, "position": 5, "head": 9}
+    asked = "2026-11-21T15:20:00+00:00"
+    time = shown_time(position, is_past=True, asked=asked)
+    assert time is not None
+    assert (time.moment, time.value) == (asked, 600_000)
+    assert [link.at for link in time.links] == [
+        begin,
+        "2026-11-21T15:19:00+00:00",
+        "2026-11-21T15:21:00+00:00",
+        None,
+    ]
+    others = ("5", "10m", "2026-11-21", "2026-11-21T15:99", "2026-11-21T15:31:00+00:00")
+    for other in (*others, "2026-11-21T15:14:00+00:00"):
+        shown = shown_time(position, is_past=True, asked=other)
+        assert shown is not None
+        assert shown.moment == last
