@@ -141,7 +141,7 @@ def test_an_unknown_plugin_is_refused_at_its_field() -> None:
     assert "/api/v1/configuration/check" not in [path for path, _, _ in api.asked]
     assert "<strong>Plugin:</strong> NodeResourceFit is not known" in page.text
     field = page.text.partition('name="plugin"')[2].partition("</label>")[0]
-    assert "NodeResourceFit is not known; did you mean NodeResourcesFit" in field
+    assert "NodeResourceFit is not known; did you mean NodeResourcesFit?</small>" in field
     [marked] = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
     assert marked.startswith('input name="plugin" value="NodeResourceFit"')
     assert "kind: a\n</textarea>" in page.text
