@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from eventsched.cli.output.time_format import iso
-from eventsched.domain.near_names import nearest
 from eventsched.domain.records.verdicts import STORED_NOT_EVALUATED
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.answer_shapes import UnmatchedFilter
@@ -15,13 +14,12 @@ from eventsched.questions.findings.finding_answers import (
     RefusalReason,
     RefusalsAnswer,
 )
+from eventsched.questions.overviews.unmatched_filters import unmatched_filter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
 LOOKED_AT = 5_000
 """Attempts whose refusals are counted for one answer."""
-_OTHERS = 3
-"""Names that are offered if none is like the one of a filter."""
 
 _LOOKED_AT = """
 SELECT min(w.seq) AS first, max(w.seq) AS last, count(*) AS looked FROM (
@@ -154,9 +152,7 @@ def _unmatched(
         rows = stream.rows.all(query.format(join=join, visible=visible), **values)
         names = [row["name"] for row in rows]
         if value not in names:
-            near = nearest(value, names)
-            others = [] if near else sorted(names)[:_OTHERS]
-            found.append(UnmatchedFilter(filter=name, value=value, near=near, others=others))
+            found.append(unmatched_filter(name, value, names))
     return found
 
 

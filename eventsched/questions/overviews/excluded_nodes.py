@@ -11,8 +11,10 @@ from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.history.named_refusal import NARROWED
 from eventsched.questions.rows import EXCLUDED_UNNAMED, Refusal, Rows
 
-_PLUGINS = r"node\(s\) didn''t satisfy plugin\(s\) \[([^]]+)\]"
-_WITH_REASON = r"node\(s\) didn''t satisfy plugin\(s\) \[[^]]+\]"
+_PLUGINS = NARROWED.pattern.replace("'", "''")
+"""The pattern as a text of SQL, where ``substring`` gives its group."""
+_WITH_REASON = _PLUGINS.replace("([^]]+)", "[^]]+")
+"""The same without a group: the whole text."""
 IS_EXCLUDED = f"n.verdict = {STORED_EXCLUDED}"
 """Whether a row n of pod_now has no other verdict, as SQL. With another one, that is named."""
 PLUGIN = f"coalesce(nullif(n.plugin, ''), substring(n.message FROM '{_PLUGINS}'))"

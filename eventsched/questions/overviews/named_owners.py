@@ -6,8 +6,8 @@ from eventsched.domain.errors import InputError
 from eventsched.history.explain.workloads.workload import deployment_of
 from eventsched.history.explain.workloads.workload_kinds import (
     DEPLOYMENT,
-    GROUP,
     HASH_PATTERN,
+    POD_GROUP,
     REPLICA_SET,
     SHORT_KINDS,
     kind_of,
@@ -48,8 +48,7 @@ def read_owner(text: str) -> NamedOwner:
     """The controller that a filter names. Raises InputError."""
     prefix, slash, name = text.rpartition("/")
     kind = (kind_of(prefix) or prefix) if slash else ""
-    is_kind = not slash or (name and "/" not in prefix and kind_of(GROUP) != kind)
-    if not is_kind:
+    if slash and (not name or "/" in prefix or kind == POD_GROUP):
         remedy = "take its name, or KIND/NAME: deploy/web, sts/db, job/report"
         raise InputError("owner", f"{text!r} is not a controller", remedy)
     return NamedOwner(kind, name)

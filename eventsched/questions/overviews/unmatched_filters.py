@@ -21,7 +21,7 @@ SELECT DISTINCT {columns} FROM eventsched_log.{table} n WHERE n.stream = :s{visi
 """
 
 
-def _unmatched(name: str, value: str, names: Iterable[str | None]) -> UnmatchedFilter:
+def unmatched_filter(name: str, value: str, names: Iterable[str | None]) -> UnmatchedFilter:
     """A filter whose value none of the names is."""
     known = {name for name in names if name}
     near = nearest(value, known)
@@ -43,7 +43,7 @@ def unmatched(
         rows = _rows(stream, sees, past, (column,), ever=wanted.ever)
         names = {row[column] for row in rows}
         if value not in names:
-            found.append(_unmatched(name, value, names))
+            found.append(unmatched_filter(name, value, names))
     if wanted.owner is not None and not wanted.ever:
         rows = _rows(stream, sees, past, ("owner_kind", "owner_name"))
         owners = {(row["owner_kind"], row["owner_name"]) for row in rows}
@@ -51,11 +51,11 @@ def unmatched(
         if not any(asked.has(*owner) for owner in owners):
             has_kind = bool(asked.kind)
             names = {n for owner in owners for n in names_of_owner(*owner, with_kind=has_kind)}
-            found.append(_unmatched("owner", wanted.owner, names))
+            found.append(unmatched_filter("owner", wanted.owner, names))
     if wanted.plugin is not None and (sees.is_whole or past is not None):
         names = _plugins(stream, sees, past)
         if wanted.plugin not in names:
-            found.append(_unmatched("plugin", wanted.plugin, names))
+            found.append(unmatched_filter("plugin", wanted.plugin, names))
     return found
 
 
