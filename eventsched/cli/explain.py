@@ -31,7 +31,7 @@ from eventsched.history.explain.workloads.workload import ExplainTarget, parse_t
 from eventsched.history.explain.workloads.workload_kinds import POD, POD_GROUP
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.nodes_at import nodes_at
-from eventsched.runtime.queries.state_at import FoldedState, state_at
+from eventsched.runtime.queries.state_at import LentState, state_at
 
 
 def add_to(commands: Any) -> None:
@@ -194,10 +194,10 @@ def _explain(
     options: argparse.Namespace, target: ExplainTarget, evidence: Evidence, opened: OpenLog
 ) -> int:
     name = target.full_name if target.kind == POD else target.word
+    if options.why_not is not None:
+        return _explain_why_not(options, evidence, name, opened)
     recompute = _recomputation(options, opened) if options.recompute else None
     explained = explain(evidence, name, options.attempt, options.node, recompute)
-    if options.why_not is not None:
-        return _explain_why_not(options, explained, opened)
     explained = _with_nodes(explained, opened)
     if is_document(options.output):
         print_document(story_json(explained), options.output)
@@ -225,18 +225,22 @@ def _recomputation(options: argparse.Namespace, opened: OpenLog) -> Callable[[in
     return VectorRecomputation(opened.log, opened.reader, options.plugin).detail
 
 
-def _explain_why_not(options: argparse.Namespace, explained: Explanation, opened: OpenLog) -> int:
+def _explain_why_not(
+    options: argparse.Namespace, evidence: Evidence, name: str, opened: OpenLog
+) -> int:
     from eventsched.cli.output.why_not_output import why_not_json, why_not_text
     from eventsched.cli.why_not import why_not
+    from eventsched.history.why_not.asked_attempt import asked_attempt
 
     log, reader = opened
 
-    def state_before(position: int) -> AbstractContextManager[FoldedState]:
-        return nullcontext(state_at(log, reader, position, log.head.next))
+    def state_before(position: int) -> AbstractContextManager[LentState]:
+        return nullcontext(LentState.of(state_at(log, reader, position, log.head.next)))
 
-    found = why_not(explained, options.why_not, log, state_before, options.plugin)
+    asked = asked_attempt(evidence, name, options.attempt)
+    found = why_not(asked, options.why_not, log, state_before, options.plugin)
     if is_document(options.output):
-        print_document(why_not_json(found, explained.stream), options.output)
+        print_document(why_not_json(found, evidence.stream), options.output)
     else:
         print(why_not_text(found, width_of_output()))
     return 0

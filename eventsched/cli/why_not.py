@@ -5,26 +5,22 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from itertools import count, takewhile
+from itertools import count
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.replay import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
-from eventsched.domain.records import PodDecided, PodUnreserved
-from eventsched.domain.state import snapshot
-from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
-from eventsched.history.undecided_pods import undecided_error
+from eventsched.domain.records import PodUnreserved
+from eventsched.history.why_not.asked_attempt import AskedAttempt
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.history.why_not.shortfall import Shortfall, shortfall
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.state_at import FoldedState
+from eventsched.runtime.queries.state_at import FoldedState, LentState
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.pod_groups import membership
 
@@ -55,31 +51,26 @@ class WhyNot:
 
 
 def why_not(
-    explained: Explanation,
+    asked: AskedAttempt,
     node: str,
     log: StreamLog,
-    state_before: Callable[[int], AbstractContextManager[FoldedState]],
+    state_before: Callable[[int], AbstractContextManager[LentState]],
     plugins: list[Path],
 ) -> WhyNot:
-    """Looks for the changes with which the explained attempt would have chosen the node.
-    ``state_before`` gives the state before a position. Raises InputError if there was no attempt,
-    for an unknown node, and if the log cannot give the state before the attempt."""
-    attempt, full_name = explained.explained, explained.pod.full_name
-    if attempt is None:
-        recorded = (step.record for step in explained.steps)
-        raise undecided_error("--why-not", full_name, recorded)
+    """Looks for the changes with which an attempt would have chosen the node. ``state_before``
+    lends the state before a position. Raises InputError for an unknown node, and if the log cannot
+    give the state before the attempt."""
+    decided = asked.decided
     began = time.perf_counter()
-    decided = next(log.read(attempt.position))
     # Automatic collections would look at the objects of each engine again and again.
-    with gc_tuning.paused(), state_before(decided.cause) as folded:
-        pod = folded.state.pods[attempt.decided.uid].pod
-        assembly = _assembly(folded, log.stream, plugins)
-        decided_node = attempt.decided.node
-        found, short, decisions = _search(folded.state, assembly, pod, node, decided_node)
+    with gc_tuning.paused(), state_before(asked.cause) as lent:
+        pod = lent.folded.state.pods[decided.uid].pod
+        assembly = _assembly(lent.folded, log.stream, plugins)
+        found, short, decisions = _search(lent, assembly, pod, node, decided.node)
     return WhyNot(
-        full_name, attempt.decided.attempt, attempt.position, node, found, decisions,
+        asked.pod.full_name, decided.attempt, asked.position, node, found, decisions,
         time.perf_counter() - began, bool(assembly.configuration.extenders),
-        _given_up(explained, attempt, node),
+        asked.unreserved if decided.node == node else None,
         "" if (own := membership(pod)) is None else own.group.replace("/", "/group/"),
         short,
     )  # fmt: skip
@@ -97,12 +88,11 @@ def _assembly(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly
 
 
 def _search(
-    state: SchedulerState, assembly: Assembly, pod: Pod, node: str, chosen: str
+    lent: LentState, assembly: Assembly, pod: Pod, node: str, chosen: str
 ) -> tuple[tuple[Remedy, ...], Shortfall | None, int]:
     """The remedies, how far the node is from the one that was ``chosen``, and how often the pod was
     decided again. The state stays as it is; engines with changes have copies of it. Raises
     InputError for an unknown node."""
-    copy = cache(partial(snapshot.copied, state))
     numbers = count(1)
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
@@ -112,19 +102,10 @@ def _search(
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
         engine = replace(assembly, profiles=profiles).engine(with_detail=False)
-        engine.restore(copy(), state.position)
+        engine.restore(lent.copy, lent.copy.position)
         return engine
 
-    unchanged = assembly.engine(with_detail=False, state=state)
+    unchanged = assembly.engine(with_detail=False, state=lent.folded.state)
     hypothesis = Hypothesis(make_engine, pod, node, unchanged)
     short = shortfall(hypothesis, chosen)
     return tuple(remedies(hypothesis)), short, hypothesis.decisions
-
-
-def _given_up(explained: Explanation, attempt: ExplainedAttempt, node: str) -> PodUnreserved | None:
-    """The end of the reservation that the attempt made on the node, if it was given up."""
-    if attempt.decided.node != node:
-        return None
-    later = (step.record for step in explained.steps if step.position > attempt.position)
-    own = takewhile(lambda record: not isinstance(record, PodDecided), later)
-    return next((record for record in own if isinstance(record, PodUnreserved)), None)

@@ -15,6 +15,7 @@ from eventsched.history.explain.workloads.pod_group import GroupMembers, group_m
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
 from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
+from eventsched.history.why_not.asked_attempt import asked_attempt
 from eventsched.questions.past.evidence_until import evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
@@ -161,15 +162,17 @@ def _remedies(
     plugins: list[Path],
 ) -> WhyNot:
     sees.require_whole("why-not")
-    explained = _explained(stream, sees, pod, attempt, None)
     try:
+        with stream.log.one_connection():
+            asked = asked_attempt(stream.evidence(), pod, attempt)
         return why_not(
-            explained, node, stream.log, lambda position: states.at(stream, str(position)), plugins
+            asked, node, stream.log, lambda position: states.lent(stream, str(position)), plugins
         )
+    except NoPodError:
+        raise
     except InputError as problem:
-        raise InputError(
-            problem.where.replace("--why-not", "node"), problem.problem, problem.remedy
-        ) from None
+        where = problem.where.replace("--why-not", "node").removeprefix("--")
+        raise InputError(where, problem.problem, problem.remedy) from None
 
 
 def _explained(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.state_output import with_times
@@ -30,7 +30,7 @@ from eventsched.questions.past.past_pods import PastPods, past_pods
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import HIDDEN, Visibility
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.queries.state_at import FoldedState, applied, state_at
+from eventsched.runtime.queries.state_at import FoldedState, LentState, applied, state_at
 
 MOST_KEPT = 4
 """Folded states that are kept, of all streams together."""
@@ -39,16 +39,44 @@ _MOST_APPLIED = 20_000
 _NEAR = 5_000
 """Records after a state that is kept, at most, for a copy of it to be folded on. A copy takes the
 time of some thousand records."""
+_EMPTY = SchedulerState()
+"""In the place of a state that is elsewhere; nothing changes it."""
+
+
+class _Copy(NamedTuple):
+    """A copy of a folded state, from which others are made; ``pods`` has their uids in order."""
+
+    folded: FoldedState
+    """Without its state."""
+    body: snapshot.StateSnapshot
+    pods: list[str]
+
+    @classmethod
+    def of(cls, folded: FoldedState) -> "_Copy":
+        empty = folded._replace(state=_EMPTY)
+        return cls(empty, snapshot.copied(folded.state), list(folded.state.pods))
+
+    def restored(self) -> FoldedState:
+        """A state like the copied one. Pods have the same order: pages of answers depend on it, and
+        a snapshot has them in another one."""
+        state = SchedulerState()
+        with gc_tuning.paused():
+            snapshot.restore(state, self.body)
+            for uid in self.pods:
+                state.pods[uid] = state.pods.pop(uid)
+        return self.folded._replace(state=state)
 
 
 @dataclass
 class _Kept:
     """A folded state, the pods in it as rows, and the lock of the thread that uses them; a thread
-    may use it twice. None: to be made."""
+    may use it twice. None: to be made, from the ``copy`` of a state that is lent, if there is
+    one."""
 
     lock: RLock = field(default_factory=RLock)
     folded: FoldedState | None = None
     past: PastPods | None = None
+    copy: _Copy | None = None
 
 
 class FoldedStates:
@@ -87,6 +115,8 @@ class FoldedStates:
             if position is None:
                 before, kept.folded = kept.folded, None
                 kept.folded = self._newest(stream, before)
+            elif kept.folded is None and kept.copy is not None:
+                kept.folded, kept.copy = kept.copy.restored(), None
             elif kept.folded is None:
                 near = self._near(stream, position)
                 kept.folded = (
@@ -95,6 +125,25 @@ class FoldedStates:
                     else _applied(stream, near, position)
                 )
             yield kept
+
+    @contextmanager
+    def lent(self, stream: LoggedStream, at: str, where: str = "at") -> Iterator[LentState]:
+        """The state at a position or time, for a block that takes long and leaves it as it is: who
+        asks for it meanwhile does not wait, but gets one that is made from a copy. Raises
+        InputError and CorruptLogError."""
+        with self._kept_at(stream, at, where) as kept:
+            folded = kept.folded
+            assert folded is not None
+            copy = _Copy.of(folded)
+            kept.folded, kept.copy = None, copy
+        yield LentState(folded, copy.body)
+        # If another thread has restored it, or does so now, that one stays.
+        if kept.lock.acquire(blocking=False):
+            try:
+                if kept.copy is copy:
+                    kept.folded, kept.copy = folded, None
+            finally:
+                kept.lock.release()
 
     @contextmanager
     def before_step(self, stream: LoggedStream, at: str | None) -> Iterator[FoldedState]:
@@ -159,33 +208,25 @@ class FoldedStates:
             if kept.lock.acquire(blocking=False):
                 try:
                     if kept.folded is not None:
-                        return _copied(kept.folded)
+                        return _Copy.of(kept.folded).restored()
+                    if kept.copy is not None:
+                        return kept.copy.restored()
                 finally:
                     kept.lock.release()
         return None
 
 
-def _copied(folded: FoldedState) -> FoldedState:
-    """A copy, in which pods have the same order: pages of answers depend on it, and a snapshot has
-    them in another one."""
-    state = SchedulerState()
-    with gc_tuning.paused():
-        snapshot.restore(state, snapshot.copied(folded.state))
-        for uid in folded.state.pods:
-            state.pods[uid] = state.pods.pop(uid)
-    return folded._replace(state=state)
-
-
 def _applied(stream: LoggedStream, before: FoldedState, end: int) -> FoldedState:
     """A state after the records up to position ``end``; ``before`` is used up. Raises
     CorruptLogError."""
-    with gc_tuning.paused():
+    with gc_tuning.paused(), stream.log.one_connection():
         return applied(stream.log, before, end)
 
 
 def _folded(stream: LoggedStream, position: int, where: str = "at") -> FoldedState:
     try:
-        return state_at(stream.log, stream.log, position, stream.log.head.next)
+        with stream.log.one_connection():
+            return state_at(stream.log, stream.log, position, stream.log.head.next)
     except InputError as problem:
         where = where if problem.where == "--at" else problem.where
         raise InputError(where, problem.problem, problem.remedy) from None

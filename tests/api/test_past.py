@@ -1,6 +1,7 @@
 """Differences and trials: what the commands print."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from eventsched.api.application import ROOT, application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
+from eventsched.cli import why_not
 from eventsched.cli.main import main
 from eventsched.history.past_state.state_document import state_document
+from eventsched.history.why_not.hypothesis import Hypothesis
+from eventsched.history.why_not.search import remedies
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
 from eventsched.runtime.queries.state_at import FoldedState, state_at
@@ -205,6 +209,48 @@ def test_why_not_asks_for_one_state_before_an_attempt(
     with opened_streams(logs, None) as streams:
         asking = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
         assert [asking.get(each) | {"seconds": 0} for each in paths] == expected
+    assert len(folded) == 1
+
+
+def test_why_not_lets_others_read_the_state_that_it_searches(
+    logs: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second reader is answered while the search waits for that answer, from a state that is not
+    folded again; the state that was searched is kept for the next question."""
+    own = f"stream={TIGHT}"
+    [failed] = client.get(f"/decisions?{own}&outcome=unschedulable&limit=1")["decisions"]
+    name = f"{failed['namespace']}/{failed['pod']}"
+    path = f"/pods/{name}/why-not?{own}&attempt={failed['attempt']}&node=node-00003"
+    expected = client.get(path) | {"seconds": 0}
+    folded: list[int] = []
+    seen: list[dict[str, Any]] = []
+
+    def counted(*given: Any) -> Any:
+        folded.append(given[2])
+        return state_at(*given)
+
+    monkeypatch.setattr("eventsched.questions.states.state_at", counted)
+    with opened_streams(logs, None) as streams, ThreadPoolExecutor(1) as other:
+        states = FoldedStates()
+        stream = streams.open(TIGHT)
+
+        def read() -> str:
+            with states.at(stream, str(folded[0])) as found:
+                return found.state.digest()
+
+        def searched(hypothesis: Hypothesis) -> Any:
+            before = hypothesis.engine.state.digest()
+            seen.append({"before": before, "other": other.submit(read).result(timeout=60)})
+            return remedies(hypothesis)
+
+        monkeypatch.setattr(why_not, "remedies", searched)
+        asking = Client(application(Desk(streams, states), OpenGate(local_only=True)))
+        for _ in range(2):
+            assert asking.get(path) | {"seconds": 0} == expected
+        monkeypatch.setattr(why_not, "remedies", remedies)
+        assert asking.get(path) | {"seconds": 0} == expected
+        assert read() == seen[0]["before"]
+    assert [each["other"] for each in seen] == [each["before"] for each in seen]
     assert len(folded) == 1
 
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import local
 from typing import Any
 
 from sqlalchemy import Connection, Engine, RowMapping, create_engine, text
@@ -93,6 +94,12 @@ def database_engine(address: str, *, keeps_connection: bool = False) -> Engine:
     return create_engine(url, poolclass=NullPool, use_native_hstore=False)
 
 
+class _SharedConnection(local):
+    """The connection that a thread makes all its reads on, in a block; see ``one_connection``."""
+
+    connection: Connection | None = None
+
+
 class Reader:
     """Reads the log of one stream."""
 
@@ -112,6 +119,7 @@ class Reader:
         Raises UnavailableError if the database is unreachable or its schema is not this version's,
         and InputError if there is no such stream."""
         self.address = address
+        self._shared = _SharedConnection()
         self._owns_engine = engine is None
         self._engine = engine or database_engine(address, keeps_connection=keeps_connection)
         try:
@@ -144,12 +152,30 @@ class Reader:
         here. Raises UnavailableError."""
         level = "REPEATABLE READ" if one_moment else "AUTOCOMMIT"
         try:
+            if not one_moment and self._shared.connection is not None:
+                yield self._shared.connection
+                return
             with self._engine.connect() as connection:
                 connection.execution_options(isolation_level=level)
                 connection.execute(text("SET statement_timeout = 0"))
                 yield connection
         except OperationalError as problem:
             raise migrations.connection_error(self.address, problem) from problem
+
+    @contextmanager
+    def one_connection(self) -> Iterator[None]:
+        """In the block this thread makes all its reads, each by itself, on one connection: to take
+        one from a pool and to check it takes as long as most of them. The block waits for nothing
+        that another reader holds, and leaves no iterator behind. Raises UnavailableError."""
+        if self._shared.connection is not None:
+            yield
+            return
+        with self.connection(one_moment=False) as connection:
+            self._shared.connection = connection
+            try:
+                yield
+            finally:
+                self._shared.connection = None
 
     @property
     def head(self) -> Head:

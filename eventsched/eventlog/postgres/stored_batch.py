@@ -16,7 +16,6 @@ BATCH_COLUMNS = (
 )
 """The columns of a StoredBatch, in the order of its fields, from ``eventsched_log.batch b``."""
 _items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
-_decoded_items = msgspec.json.Decoder(list[tuple[int, int, int, AnyRecord]])
 _kind = msgspec.json.Decoder(msgspec.defstruct("_Kind", [("kind", str)]))
 _PREFIX = b'{"kind":"'
 
@@ -61,26 +60,28 @@ def records_from(batches: Iterable[StoredBatch], first: int) -> Iterator[StoredR
 
 
 class DecodedRecord(NamedTuple):
-    """A record at a position, and its time (µs)."""
+    """A record as a batch has it, decoded. Its position is that of its place."""
 
-    position: int
     at: int
+    cause: int
+    version: int
     record: AnyRecord
+
+
+_decoded_items = msgspec.json.Decoder(list[DecodedRecord])
 
 
 def decoded_records(
     batches: Iterable[StoredBatch], first: int, end: int
 ) -> Iterator[DecodedRecord]:
-    """The records of consecutive batches from position ``first`` up to ``end``; each batch is
-    decoded as a whole. Raises CorruptLogError."""
+    """The records of consecutive batches from position ``first`` up to ``end``, one for each
+    position; each batch is decoded as a whole. Raises CorruptLogError."""
     for batch in batches:
         try:
             items = _decoded_items.decode(batch.body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
             raise _undecodable(batch, problem) from problem
-        begin, last = max(0, first - batch.first), max(0, end - batch.first)
-        for position, (at, _, _, record) in enumerate(items[begin:last], batch.first + begin):
-            yield DecodedRecord(position, at, record)
+        yield from items[max(0, first - batch.first) : max(0, end - batch.first)]
 
 
 def _undecodable(batch: StoredBatch, problem: Exception) -> CorruptLogError:

@@ -3,7 +3,7 @@
 ``eventsched explain`` and ``simulate --why`` print it (cli/output/explain_output.py).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -165,7 +165,7 @@ def explain(
     if not evidence.is_shadow:
         recorded = ((step.position, step.record) for step in steps)
         eviction = eviction_of(evidence, pod.uid, recorded)
-    index = _attempt_index(attempts, attempt, pod)
+    index = attempt_index([each.decided.attempt for each in attempts], attempt, pod)
     if index is None:
         if node is not None:
             raise undecided_error("--node", pod.full_name, (step.record for step in steps))
@@ -269,16 +269,15 @@ def _text_of(record: AnyRecord, pod: LoggedPod, name: Namer) -> str:
     return describe(record, name)
 
 
-def _attempt_index(
-    attempts: list[ExplainedAttempt], attempt: int | None, pod: LoggedPod
-) -> int | None:
-    """The index of the attempt to explain; None if there is none yet. Raises InputError."""
+def attempt_index(made: Sequence[int], attempt: int | None, pod: LoggedPod) -> int | None:
+    """The index of the attempt to explain among the numbers of those that were ``made``, by default
+    the last; None if there is none yet. Raises InputError."""
     if attempt is None:
-        return len(attempts) - 1 if attempts else None
-    for index in reversed(range(len(attempts))):
-        if attempts[index].decided.attempt == attempt:
+        return len(made) - 1 if made else None
+    for index in reversed(range(len(made))):
+        if made[index] == attempt:
             return index
-    numbers = sorted({explained.decided.attempt for explained in attempts})
+    numbers = sorted(set(made))
     known = f"there are 1 to {numbers[-1]}" if len(numbers) > 1 else "there is 1"
     raise InputError(
         "--attempt",

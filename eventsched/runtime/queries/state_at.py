@@ -52,6 +52,19 @@ class FoldedState(NamedTuple):
     opening: Opening | None
 
 
+class LentState(NamedTuple):
+    """A folded state that only its borrower reads, who leaves it as it is; and a copy of it, from
+    which further states are made."""
+
+    folded: FoldedState
+    copy: snapshot.StateSnapshot
+
+    @classmethod
+    def of(cls, folded: FoldedState) -> "LentState":
+        """A folded state with a copy."""
+        return cls(folded, snapshot.copied(folded.state))
+
+
 def is_opening(record: object) -> TypeGuard[Opening]:
     """Whether a record puts a configuration in force."""
     is_term = isinstance(record, TermBegan) and record.engine != ""
@@ -103,11 +116,11 @@ def applied(log: StoredLog, folded: FoldedState, end: int) -> FoldedState:
     CorruptLogError."""
     state, opening = folded.state, folded.opening
     apply = state.apply
-    for position, at, record in _decoded(log, folded.position, end):
+    for at, _, _, record in _decoded(log, folded.position, end):
         try:
             apply(record, at)
         except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
-            raise CorruptLogError(position, f"does not fit: {problem!r}") from problem
+            raise CorruptLogError(state.position, f"does not fit: {problem!r}") from problem
         if type(record) in _OPENINGS and is_opening(record):
             opening = record
     if state.position != end:
@@ -125,7 +138,7 @@ def _decoded(log: StoredLog, first: int, end: int) -> Iterable[DecodedRecord]:
 
 def _decode(stored: StoredRecord) -> DecodedRecord:
     try:
-        return DecodedRecord(stored.position, stored.at, stored.record)
+        return DecodedRecord(stored.at, stored.cause, stored.version, stored.record)
     except msgspec.MsgspecError as problem:
         raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
 

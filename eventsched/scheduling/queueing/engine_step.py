@@ -42,7 +42,9 @@ class EngineStep:
         first = next(iter(profiles.values()))
         self.groups = PodGroups(self.state)
         self.expiry = MemoryExpiry(self.state.memory_use, _memory_bounds(profiles))
-        self.queue = QueueIndex(self.state, first.sort_key, self.groups)
+        self._queue = QueueIndex(self.state, first.sort_key, self.groups)
+        self._restored_pods: list[str] = []
+        """Queued pods of a restored state that ``queue`` has not indexed yet."""
         alone = {"queueSort": first.points["queueSort"]}
         self._no_plugins = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
         self._drop_codes = [
@@ -57,12 +59,23 @@ class EngineStep:
         if state is not None:
             self.restored(state.position)
 
+    @property
+    def queue(self) -> QueueIndex:
+        """The queue. It indexes the queued pods of a restored state when it is first asked for: an
+        engine that only judges never asks."""
+        if self._restored_pods:
+            pods, self._restored_pods = self._restored_pods, []
+            for uid in pods:
+                self._queue.note(uid, self.signatures)
+        return self._queue
+
     def begin(self) -> None:
         """Starts a step: the next record is the cause of all that follow it."""
         self._cause = self.position
 
     def record(self, record: Record, at: int, detail: Detail | None = None) -> None:
         """Applies a record and collects it."""
+        queue = self.queue  # it indexes a restored state as that was restored
         self.state.apply(record, at)
         self._out.append(LogEntry(self.position, at, self._cause, record, detail))
         self.position += 1
@@ -70,7 +83,7 @@ class EngineStep:
         if (uid_of := _REGROUPS.get(kind)) is not None:
             self._note_group(uid_of(record))
         if (uid_of := _MOVES.get(kind)) is not None:
-            self.queue.note(uid_of(record), self.signatures)
+            queue.note(uid_of(record), self.signatures)
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
         """Records an event at the current time."""
@@ -85,8 +98,10 @@ class EngineStep:
                 self.groups.note(uid)
         for uid, pod_state in state.pods.items():
             # Of the others the new index has nothing to note: they are bound, most of all pods.
-            if pod_state.queue is not None or uid in state.reservations:
-                self.queue.note(uid, self.signatures)
+            if uid in state.reservations:
+                self._queue.note(uid, self.signatures)
+            elif pod_state.queue is not None:
+                self._restored_pods.append(uid)
         self.drain()
 
     def drop_codes(self) -> bool:
@@ -145,7 +160,7 @@ class EngineStep:
             data=plain(dict(carry)) if carry else {},
             registry=self.state.registry,
             memories=self.state.memory,
-            waits=self.queue.permit_waits,
+            waits=self._queue.permit_waits,
             groups=self.groups,
             quotas=self.state.quotas,
             preemptions=self.state.preemptions,

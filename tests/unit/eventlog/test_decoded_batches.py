@@ -27,7 +27,7 @@ BATCHES = [batch(20, BODIES[0]), batch(22, BODIES[1]), batch(23, BODIES[2])]
 @pytest.mark.parametrize("end", range(20, 28))
 def test_a_range_is_decoded(first: int, end: int) -> None:
     expected = [
-        (stored.position, stored.at, stored.record)
+        (stored.at, stored.cause, stored.version, stored.record)
         for stored in records_from(BATCHES, first)
         if stored.position < end
     ]
