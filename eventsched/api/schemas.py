@@ -146,13 +146,13 @@ SCHEMAS: dict[str, Any] = {
                  "allocatable": _NUMBERS_BY_NAME}
             )},
             "no_node_helps": _TEXTS, "missing_labels": _TEXTS, "refusals": _TEXTS,
-            "waiting_besides": _NUMBER, "text": _TEXT,
+            "waiting_besides": _NUMBER, "waiting_placed": _NUMBER, "text": _TEXT,
         },
         text="What would come of pods; more: how many more of them fit without evictions; "
         "nodes_to_add: with which all would (there_are: nodes of that shape in all zones); "
         "missing_labels: those of nodeSelectors that no shape of nodes has; refusals: why pods "
-        "have no node; waiting_besides: other pods that wait, which may take room of these nodes "
-        "first",
+        "have no node; waiting_besides: other pods that wait; waiting_placed: how many of them "
+        "would be on these nodes, which have room for them, too",
     ),
     "WhatIfSide": _object(
         {

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from eventsched.cli import run as scheduler
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.process import prometheus_samples
 from eventsched.process import settings as process_settings
@@ -83,7 +84,7 @@ def settings_of(options: argparse.Namespace, assembly: Assembly, source: str) ->
         raise InputError(
             f"{source}: extender.profile",
             f"there is no profile {profile}",
-            f"use one of {', '.join(assembly.profiles)}",
+            near_names.offer(profile, assembly.profiles),
         )
     is_default = options.stream is None and settings.stream == Settings().stream
     return msgspec.structs.replace(

@@ -20,12 +20,16 @@ _MOST_COMPARED = 500
 """Names that are compared as a whole, at most."""
 
 
-def offer(name: str, known: Collection[str]) -> str:
-    """The remedy for an unknown name: the nearest of the known ones, or else some of them."""
+def offer(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """The remedy for an unknown name: the nearest of the known ones; if none is near ``otherwise``,
+    by default some of them."""
     near = nearest(name, known)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    return f"there are, among others: {', '.join(sorted(known)[:_OFFERED])}" if known else ""
+    if otherwise or not known:
+        return otherwise
+    these = "there are, among others" if len(known) > _OFFERED else "there are"
+    return f"{these}: {', '.join(sorted(known)[:_OFFERED])}"
 
 
 def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) -> list[str]:

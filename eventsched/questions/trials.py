@@ -14,6 +14,7 @@ from eventsched.cluster.sources.admission import Admission
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject, StorageClass
@@ -88,9 +89,9 @@ def submitted_pods(
     for pod in read.pods:
         where = f"{file}: Pod {pod.full_name}"
         if pod.scheduler_name not in assembly.profiles:
-            known = ", ".join(sorted(assembly.profiles))
             problem = f"no profile is named {pod.scheduler_name!r}"
-            raise InputError(f"{where}: spec.schedulerName", problem, f"there are: {known}")
+            remedy = near_names.offer(pod.scheduler_name, assembly.profiles)
+            raise InputError(f"{where}: spec.schedulerName", problem, remedy)
         if pod.node_name:
             raise InputError(
                 f"{where}: spec.nodeName", f"is {pod.node_name}", "remove it: it is decided here"

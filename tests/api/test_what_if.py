@@ -58,15 +58,24 @@ def test_the_answer_is_that_of_the_command(
     assert sum(answer["causes"].values()) == answer["differing"]
 
 
-def test_a_profile_that_is_missing_is_warned_of(client: Client) -> None:
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("other", ""),
+     ("defualt-scheduler", "; did you mean default-scheduler instead of defualt-scheduler?")],
+)  # fmt: skip
+def test_a_profile_that_is_missing_is_warned_of(client: Client, typed: str, meant: str) -> None:
     """Its pods are not scheduled, which would look like an improvement."""
-    misspelt = MOST_ALLOCATED.replace("- pluginConfig", "- schedulerName: other\n  pluginConfig")
+    misspelt = MOST_ALLOCATED.replace("- pluginConfig", f"- schedulerName: {typed}\n  pluginConfig")
     answer = client.post(PATH, misspelt.encode())
     pods = answer["before"]["placed"] + answer["before"]["pending"]
     assert answer["warnings"] == [
         f"no profile is named default-scheduler: {pods} pods of the range would not be scheduled"
+        f"{meant}"
     ]
     assert answer["after"]["placed"] == 0
+    waiting = [sample["waiting"] for sample in answer["after"]["samples"]]
+    assert waiting[-1] == answer["after"]["pending"] == pods
+    assert max(each["waiting"] for each in answer["before"]["samples"]) < pods
     assert {each["reason"]["text"] for each in answer["differences"]} == {
         "no profile is named default-scheduler"
     }
@@ -104,7 +113,7 @@ def test_the_order_comes_before_the_cut(client: Client, sort: str) -> None:
     ("nodes=%2B5001xnode-0", b"", "nodes: adds 5,001 nodes"),
     ("from=70&until=60", b"", "until: is position 60, not after the beginning (70)"),
     ("until=3", b"", "the range: holds no decision from position 0 to 3"),
-    ("from=99999999", b"", "until: is position "),
+    ("from=99999999", b"", "from: is position 99999999, not before the end of the log ("),
     ("store=what-if-a", b"", "store: names a stream, and this server stores no results"),
     ("", b"kind: a", "configuration: kind: 'a' is not supported"),
     ("", b"a: &b 1\nc: *b", "configuration: has the alias *b"),

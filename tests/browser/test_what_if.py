@@ -40,6 +40,7 @@ def test_a_configuration_is_checked_and_run(
         is_accessible()
         _typed(page, MOST_ALLOCATED.replace("- plugin", "- schedulerName: defualt\n  plugin", 1))
         expect(check).to_contain_text("no profile is named default-scheduler: pods with this")
+        expect(check).to_contain_text("did you mean default-scheduler instead of defualt?")
         _typed(page, MOST_ALLOCATED)
         expect(check).to_contain_text("NodeResourcesFit=1")
         expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "false")
@@ -130,6 +131,9 @@ def test_a_wrong_field_says_what_is_accepted(watched: Watched, url: str, has_scr
         field.fill("yesterdy")
         page.get_by_role("button", name="Decide again").click()
         expect(page.locator("#outcome")).to_contain_text("Nothing was decided")
+        expect(field).to_be_focused()
+        expect(field).to_be_in_viewport()
+        expect(page.get_by_text("is neither a position nor a time")).to_have_count(1)
         expect(field).to_have_attribute("aria-invalid", "true")
         expect(field).to_have_accessible_description(
             re.compile("'yesterdy' is neither a position nor a time; write a number")
@@ -253,8 +257,17 @@ def test_new_pods_and_what_is_wrong(watched: Watched, url: str, script: bool) ->
             assert watched.accessibility(page) == []
         page.get_by_label("From position or time").fill("99999999")
         page.get_by_role("button", name="Decide again").click()
-        expect(outcome).to_contain_text("not after the beginning")
+        expect(page.locator(".field-problem")).to_contain_text("not before the end of the log")
         expect(page.get_by_label("From position or time")).to_have_value("99999999")
+        pods = page.get_by_label("Pods, Jobs, Deployments or StatefulSets")
+        pods.fill(POD.replace("{name: main}", "{name: main, resources: {reqests: {cpu: 1}}}"))
+        page.get_by_role("button", name="Try").click()
+        expect(pods).to_be_focused()
+        wrong = page.locator("main").get_by_text("reqests: ResourceRequirements has no such field")
+        expect(wrong).to_have_count(1)
+        expect(wrong).to_be_in_viewport()
+        expect(wrong).to_contain_text("did you mean requests?")
+        expect(wrong).not_to_contain_text("body")
 
 
 def test_without_a_script_the_page_has_the_result(watched: Watched, url: str) -> None:

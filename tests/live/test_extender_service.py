@@ -84,7 +84,7 @@ extender:
         (FIRST + "extenders: [{urlPrefix: http://x, filterVerb: f}]\n", (),
          "e.yaml: extenders: an extender asks no extenders; leave them to the scheduler"),
         (FIRST + SECOND + "extender: {profile: three}\n", (),
-         "e.yaml: extender.profile: there is no profile three; use one of one, two"),
+         "e.yaml: extender.profile: there is no profile three; there are: one, two"),
         (FIRST, ("--port", "0"), "--port: 0 is not a port; use 1 to 65535"),
     ],
 )  # fmt: skip

@@ -73,10 +73,15 @@ def test_nodes_of_a_shape_are_counted_in_all_zones(tries: Any) -> None:
     code, text = tries(POD, cluster=cluster)
     assert code == 1
     assert "the cluster has 3 of that shape, 2 in its zone)" in text
-    assert "2 other pods wait already and may take room there first" in text
+    assert "with these nodes more, all fit:\n  3 like n1 (" in text
+    assert "this counts room for 2 of 2 other pods that wait already" in text
     _, told = tries(POD, "-o", "json", cluster=cluster)
     [added] = told["nodes_to_add"]
     assert (added["there_are"], added["in_its_zone"], told["waiting_besides"]) == (3, 2, 2)
+    assert (added["number"], told["waiting_placed"]) == (3, 2)
+    elsewhere = cluster.replace("priority: 100, ", "nodeSelector: {a: b}, ")
+    _, text = tries(POD, "--count", "5", cluster=elsewhere)
+    assert "none of them is for 5 other pods that wait already" in text
 
 
 _ZONE = "topology.kubernetes.io/zone"
@@ -291,6 +296,10 @@ def test_a_gang_goes_together_or_nowhere(tries: Any) -> None:
         (
             POD.replace("spec: {", "spec: {schedulerName: other, "), (),
             "spec.schedulerName: no profile is named 'other'; there are: default-scheduler",
+        ),
+        (
+            POD.replace("spec: {", "spec: {schedulerName: defualt-scheduler, "), (),
+            "no profile is named 'defualt-scheduler'; did you mean default-scheduler?",
         ),
         (POD.replace("big", "old"), (), "Pod default/old: is in the cluster already"),
         (POD, ("--at", "5"), "--at: is about a log; remove it, or remove --manifests"),

@@ -29,10 +29,7 @@ def trial_text(
     if proposal is not None:
         lines += ["", *_proposal_lines(proposal)]
         if proposal.nodes and (besides := done.waiting_besides):
-            verb = "waits" if besides == 1 else "wait"
-            lines.append(
-                f"{counted(besides, 'other pod')} {verb} already and may take room there first"
-            )
+            lines.append(_others_text(proposal.others_placed, besides))
     return "\n".join(lines)
 
 
@@ -86,6 +83,15 @@ def _proposal_lines(proposal: NodeProposal) -> list[str]:
     return lines
 
 
+def _others_text(placed: int, waiting: int) -> str:
+    """Which part of the nodes is for pods that waited before. They come first, unless the tried
+    ones are more important."""
+    others = f"{counted(waiting, 'other pod')} that {'waits' if waiting == 1 else 'wait'} already"
+    return (
+        f"this counts room for {placed} of {others}" if placed else f"none of them is for {others}"
+    )
+
+
 def _nodes_text(added: NodesToAdd) -> str:
     amounts = ", ".join(
         f"{name} {amount_text(name, amount)}"
@@ -129,6 +135,7 @@ def trial_json(done: TrialRun, room: Room | None, proposal: NodeProposal | None)
         document["missing_labels"] = list(proposal.missing_labels)
         document["refusals"] = done.refusals
         document["waiting_besides"] = done.waiting_besides
+        document["waiting_placed"] = proposal.others_placed
     return document
 
 

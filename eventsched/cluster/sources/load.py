@@ -1,6 +1,6 @@
 """Reads the source of a simulated cluster: openb lists, manifests, or a generated load."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -11,6 +11,7 @@ from eventsched.cluster.sources.arrivals import GeneratedPods, TracePod
 from eventsched.cluster.sources.node_churn import NodeChurn
 from eventsched.cluster.sources.rollouts import Rollouts
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import AnyObject
@@ -45,7 +46,7 @@ class Source:
         """A variant with the first ``number`` pods only."""
         return self._variant(f"limit {number}", self.arrivals[:number])
 
-    def of_profiles(self, profiles: Container[str]) -> "Source":
+    def of_profiles(self, profiles: Collection[str]) -> "Source":
         """Without the pending pods of other schedulers, with a warning about them. Raises
         InputError if no pending pod is left."""
         others = [
@@ -59,8 +60,11 @@ class Source:
             raise InputError(
                 f"pod {first.full_name}: spec.schedulerName",
                 f"no profile is named {first.scheduler_name!r}, and no pod is of any other",
-                "add a profile of that schedulerName to --config, or change the pods",
-            )
+                near_names.offer(
+                    first.scheduler_name, profiles,
+                    "add a profile of that schedulerName to --config, or change the pods",
+                ),
+            )  # fmt: skip
         warning = (
             f"pending pods of schedulers without a profile here were left out: {len(others)}, "
             f"such as {first.full_name} ({first.scheduler_name})"

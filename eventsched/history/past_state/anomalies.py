@@ -31,11 +31,11 @@ RULES = {
     f"minutes, each added after the one before had left; among the last {LOOKED_AT:,} victims",
     NOMINATED: f"preempted {AGAIN_TIMES} times within {AGAIN_MINUTES} minutes without finding a "
     f"node in between; among the last {LOOKED_AT:,} victims",
-    FOR_NOTHING: "victims left a node, and the pod then went to another node or was deleted; a "
-    "victim that leaves only after that, even one record later, does not count; among the last "
-    f"{LOOKED_AT:,} victims",
+    FOR_NOTHING: "had other pods evicted and then did not use the room. For example: web-1 has "
+    "batch-7 evicted from node-3, batch-7 leaves, and then web-1 is placed on node-5, or deleted; "
+    f"among the last {LOOKED_AT:,} victims",
 }
-"""Kind → when the views count something as one, in words."""
+"""Kind → when the views count something as one, in words. docs/sql.md has which victims count."""
 NEXT_STEPS = {
     STARVING: "give it a higher priority, or nodes that only its kind may use, or add nodes; its "
     "page says what is lacking",

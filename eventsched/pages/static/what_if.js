@@ -20,6 +20,7 @@ function showCheck(isWrong, ...children) {
   shown.classList.toggle("wrong", isWrong);
   shown.replaceChildren(...children);
   shown.hidden = !children.length;
+  if (isWrong) document.querySelector("#configuration + .field-problem")?.remove(); // says it, too
   place("configuration").setAttribute("aria-invalid", String(isWrong));
 }
 
@@ -38,12 +39,15 @@ function profiles(answer) {
   });
 }
 
-// The profiles in force that the typed configuration has not: nothing would schedule their pods.
+// The profiles in force that the typed configuration has not: nothing would schedule their pods. A
+// name that is new may be a mistyped one.
 function missingProfiles(answer) {
   const inForce = JSON.parse(place("configuration").dataset.profiles);
+  const added = Object.keys(answer.profiles).filter((name) => !inForce.includes(name));
+  const meant = (name) => (added.length ? `; did you mean ${name} instead of ${added.join(" or ")}?` : "");
   return inForce
     .filter((name) => !(name in answer.profiles))
-    .map((name) => [`no profile is named ${name}: pods with this schedulerName would not be scheduled`]);
+    .map((name) => [`no profile is named ${name}: pods with this schedulerName would not be scheduled${meant(name)}`]);
 }
 
 function showFilledWith(isSo) {
@@ -193,7 +197,8 @@ function markFields(page) {
       else field.removeAttribute(name);
     }
     const problem = fresh?.nextElementSibling;
-    if (problem?.matches(".field-problem")) field.after(document.importNode(problem, true));
+    const isSaid = field.id === "configuration" && place("check").matches(".wrong:not([hidden])");
+    if (problem?.matches(".field-problem") && !isSaid) field.after(document.importNode(problem, true));
   }
 }
 
@@ -205,11 +210,22 @@ function showResult(page, form, isChange) {
   if (address && address !== location.search) pushUrl(address, { typed: typed() });
   else keepTyped();
   getSelection().removeAllRanges(); // a part with selected text is not replaced
+  const wrong = page.querySelector("form[data-ask] [autofocus]")?.name;
+  for (const each of page.querySelectorAll("[autofocus]")) each.removeAttribute("autofocus"); // is for a page that is loaded
   showParts(page);
   markFields(page);
   makeSortable();
-  place("outcome").focus({ preventScroll: true });
-  place("outcome").scrollIntoView();
+  if (wrong) focusWrong(form.elements[wrong]);
+  else {
+    place("outcome").focus({ preventScroll: true });
+    place("outcome").scrollIntoView();
+  }
+}
+
+// The field that something is wrong with, so that it can be corrected at once.
+function focusWrong(field) {
+  field.focus({ preventScroll: true });
+  (place("problem-text") ?? field).scrollIntoView({ block: "center" });
 }
 
 async function start(form, button) {

@@ -162,6 +162,9 @@ def _stretch(opened: OpenLog, question: WhatIfQuestion) -> Stretch:
     first = max(range_begin(opened.reader), end - RANGE)
     if question.first is not None:
         first = opened.position(question.first, "from")
+    if end <= first and question.first is not None and question.until is None:
+        problem = f"is position {first}, not before the end of the log ({end})"
+        raise InputError("from", problem, "name an earlier one")
     if end <= first:
         problem = f"is position {end}, not after the beginning ({first})"
         raise InputError("until", problem, "name a later one")

@@ -58,11 +58,13 @@ class NodesToAdd:
 class NodeProposal:
     """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
     shape helps (full names). ``missing_labels`` are labels of their nodeSelectors, as
-    ``KEY=VALUE``, that no shape has, whether it was tried or not."""
+    ``KEY=VALUE``, that no shape has, whether it was tried or not. ``others_placed``: pods on these
+    nodes that waited before, for which there has to be room, too."""
 
     nodes: tuple[NodesToAdd, ...]
     hopeless: tuple[str, ...]
     missing_labels: tuple[str, ...] = ()
+    others_placed: int = 0
 
 
 def shapes_of(nodes: Sequence[Node]) -> list[NodeShape]:
@@ -144,7 +146,8 @@ def propose_nodes(
     search.reduce(frozenset(hopeless))
     asked = _labels_asked_for(tried.pod for tried in run.pending if tried.pod.uid in hopeless)
     missing = _missing_labels(asked, (*templates, *nodes))
-    return NodeProposal(tuple(search.chosen.values()), tuple(hopeless.values()), missing)
+    chosen = tuple(search.chosen.values())
+    return NodeProposal(chosen, tuple(hopeless.values()), missing, search.others_placed())
 
 
 def _labels_asked_for(pods: Iterable[Pod]) -> set[_Label]:
@@ -241,6 +244,19 @@ class _Search:
             else:
                 high = middle
         return high
+
+    def others_placed(self) -> int:
+        """How many pods that are not tried are on the chosen nodes."""
+        if not self.chosen:
+            return 0
+        run = self.run(self.chosen.values())
+        ours = {tried.pod.uid for tried in run.tried}
+        added = {
+            new_node(each.shape, number).name
+            for each in self.chosen.values() for number in range(each.number)
+        }  # fmt: skip
+        pods = run.simulation.engine.state.pods
+        return sum(uid not in ours and pod.booked_node in added for uid, pod in pods.items())
 
     def reduce(self, hopeless: frozenset[str]) -> None:
         """Leaves out every node that is not needed: a later shape may have taken over its pods."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from eventsched.cluster.sources import manifests
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
-from eventsched.domain import records
+from eventsched.domain import near_names, records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.objects.registry import ClusterObject
@@ -156,8 +156,11 @@ def _ask(snapshot: ClusterSnapshot, assembly: Assembly, pod: Pod) -> PlacementAn
         raise InputError(
             f"pod {pod.full_name}: spec.schedulerName",
             f"no profile is named {pod.scheduler_name!r}",
-            "give a --config with such a profile, or change the pod",
-        )
+            near_names.offer(
+                pod.scheduler_name, assembly.profiles,
+                "give a --config with such a profile, or change the pod",
+            ),
+        )  # fmt: skip
     engine = assembly.engine(with_detail=False)
     annotations = KeptAnnotations((*assembly.annotations, *snapshot.annotations))
     for stimulus in _stimuli(snapshot, pod, annotations):

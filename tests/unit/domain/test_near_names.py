@@ -64,5 +64,7 @@ def test_without_a_near_name_some_that_exist_are_offered() -> None:
     assert near_names.offer("web", ["node-2", "node-1", "a", "x"]) == (
         "there are, among others: a, node-1, node-2"
     )
+    assert near_names.offer("web", ["a", "x"]) == "there are: a, x"
+    assert near_names.offer("web", ["a", "x"], "leave it out") == "leave it out"
     assert near_names.offer("web", []) == ""
     assert near_names.offer("nod-1", ["node-1", "other"]) == "did you mean node-1?"

@@ -38,7 +38,7 @@ RESULT = {
 }  # fmt: skip
 TRIAL = {
     "stream": "live", "position": 90, "placed": 1, "pending": 1, "waiting_besides": 2,
-    "warnings": [], "refusals": [MARKUP], "pods": [
+    "waiting_placed": 1, "warnings": [], "refusals": [MARKUP], "pods": [
         {"namespace": "a", "name": MARKUP, "node": "n", "evicts": [MARKUP], "message": "",
          "score": 7, "runner_up": MARKUP, "runner_up_score": 6, "feasible": 2, "evaluated": 3,
          "ties": 1},
@@ -139,7 +139,7 @@ def test_an_unknown_plugin_is_refused_at_its_field() -> None:
     page = _post(api, plugin="NodeResourceFit", **fields)
     assert page.status_code == 400
     assert "/api/v1/configuration/check" not in [path for path, _, _ in api.asked]
-    assert "<strong>Plugin:</strong> NodeResourceFit is not known" in page.text
+    assert page.text.count("NodeResourceFit is not known") == 1
     field = page.text.partition('name="plugin"')[2].partition("</label>")[0]
     assert "NodeResourceFit is not known; did you mean NodeResourcesFit?</small>" in field
     [marked] = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
@@ -230,7 +230,8 @@ def test_new_pods() -> None:
 def test_a_problem_is_on_the_page() -> None:
     page = _post(_api(**{"what-if": WRONG}), ask="what-if", until="3")
     assert page.status_code == 400
-    assert "<strong>From position or time:</strong> is 3" in page.text
+    assert page.text.count("is 3") == 1
+    assert "What is wrong is beside the field “From position or time”." in page.text
     assert "Bad Request" not in page.text
     field = page.text.partition('name="from"')[2].partition("</label>")[0]
     assert '<small class="field-problem" id="problem-text">is 3; say 4.</small>' in field
@@ -243,11 +244,13 @@ def test_a_problem_is_on_the_page() -> None:
     ("ask", "api", "where", "field"),
     [
         ("what-if", "what-if", "configuration: profiles[0]", 'textarea id="configuration"'),
-        ("try", "try", "Pod default/a: spec in body", 'textarea id="new"'),
+        ("try", "try", "body: Pod default/a: spec", 'textarea id="new"'),
+        ("try", "try", "body", 'textarea id="new"'),
         ("try", "try", "count", 'input name="count"'),
     ],
 )
 def test_a_problem_is_beside_its_field(ask: str, api: str, where: str, field: str) -> None:
+    """Once, without the API's name of the field, and with the focus."""
     problem = {**WRONG, "where": where, "detail": f"has {MARKUP}"}
     page = _post(_api(**{api: problem}), ask=ask, configuration="a: 1", pods="b", count="x")
     [marked] = [each for each in page.text.split("<") if 'aria-invalid="true"' in each]
@@ -255,8 +258,18 @@ def test_a_problem_is_beside_its_field(ask: str, api: str, where: str, field: st
     assert "problem-text" in marked.partition("aria-describedby=")[2]
     beside = page.text.partition(marked)[2].partition("</small>")[0]
     said = beside.partition('id="problem-text">')[2]
-    assert said.startswith("has &lt;" if where == "count" else f"{where}: has &lt;")
+    place = where.partition(": ")[2]
+    assert said.startswith(f"{place}: has &lt;" if place else "has &lt;")
     assert said.endswith("; say 4.")
+    assert "autofocus" in marked
+    assert page.text.count("say 4") == page.text.count("autofocus") == 1
+
+
+def test_a_problem_of_no_field_is_in_the_outcome() -> None:
+    page = _post(_api(**{"what-if": {**WRONG, "where": "the range"}}), ask="what-if", until="3")
+    outcome = page.text.partition('id="outcome"')[2]
+    assert "autofocus" in outcome.partition(">")[0]
+    assert "<strong>the range:</strong> is 3" in outcome
 
 
 def test_results_are_kept_only_where_the_server_keeps_them() -> None:

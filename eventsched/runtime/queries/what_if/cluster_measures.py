@@ -12,6 +12,7 @@ from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.objects import PODS, Pod, PodSpec
 from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.domain.records import PodAdded, PodDecided, Record
+from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.simulation.utilization import Meter, Utilization
 
@@ -50,7 +51,8 @@ class ClusterUse:
 
 
 class UseSample(NamedTuple):
-    """A cluster at a time (µs): the requested shares by resource, and how many pods wait."""
+    """A cluster at a time (µs): the requested shares by resource, and how many pods wait: in a
+    queue, or for a profile that the rules do not have and history's had."""
 
     at: int
     requested: dict[str, float]
@@ -75,18 +77,22 @@ class _Means:
 
 class CommonPods:
     """Which pods are scheduled in the range: how often each sum of requests arrives, or waits when
-    the range begins."""
+    the range begins; and the schedulerNames of those that history has queued, ``schedulers``."""
 
     def __init__(self, state: SchedulerState) -> None:
         """``state`` is the one that the range begins with."""
         self._counts: Counter[_Requests] = Counter()
         self._specs: dict[_Requests, PodSpec] = {}
+        self.schedulers: set[str] = set()
         for uid, pod_state in state.pods.items():
             if pod_state.queue is not None or uid in state.reservations:
-                self.take(pod_state.pod)
+                self.take(pod_state.pod, is_ours=True)
 
-    def take(self, pod: Pod) -> None:
-        """Counts a pod. Of more than ``_SPECS`` different requests, the later ones are left out."""
+    def take(self, pod: Pod, *, is_ours: bool) -> None:
+        """Counts a pod. Of more than ``_SPECS`` different requests, the later ones are left out.
+        ``is_ours``: history's scheduler has queued it, not another one."""
+        if is_ours:
+            self.schedulers.add(pod.scheduler_name)
         key = frozenset(requests_of(pod.spec).effective.items())
         if key in self._specs or len(self._specs) < _SPECS:
             self._counts[key] += 1
@@ -147,7 +153,7 @@ class ClusterMeasures:
             {name: _deviation(offered[:, i], requested[:, i]) for name, i in columns.items()}
         )
         shares = {name: _total_share(requested[:, i], offered[:, i]) for name, i in columns.items()}
-        waiting = sum(pod.queue is not None for pod in self._state.pods.values())
+        waiting = sum(map(self._waits, self._state.pods.values()))
         self._samples.append(UseSample(self._state.now, shares, waiting))
         free = np.maximum(offered - requested, 0)
         stranded = self._stranded(free)
@@ -188,6 +194,14 @@ class ClusterMeasures:
                     fits &= by_resource[column] >= amount
             stranded[~fits] += number / total
         return stranded
+
+    def _waits(self, pod_state: PodState) -> bool:
+        """Whether a pod waits for a node. Rules without a profile of its schedulerName do not queue
+        it, which must not look as if it had a node."""
+        if pod_state.queue is not None or pod_state.booked_node or pod_state.bound:
+            return pod_state.queue is not None
+        pod = pod_state.pod
+        return pod.scheduler_name in self._pods.schedulers and not pod.deleting
 
     def _is_used(self, row: int) -> bool:
         pods = self._state.nodes.residents[row].values()

@@ -101,7 +101,8 @@ class SideOutcome:
 class ClosedOutcome:
     """A closed loop to its end. ``fates`` are the pods', up to the time ``now`` (µs).
     ``unscheduled`` counts, by schedulerName, the pods that history decided and for which the other
-    rules have no profile."""
+    rules have no profile; ``profiles`` are those that the other rules have, () if they are
+    history's."""
 
     before: SideOutcome
     after: SideOutcome
@@ -110,6 +111,7 @@ class ClosedOutcome:
     first: int
     end: int
     unscheduled: Mapping[str, int]
+    profiles: tuple[str, ...] = ()
 
 
 def run_closed(
@@ -226,7 +228,8 @@ class _ClosedRun:
         for record, _ in logged:
             if isinstance(record, PodAdded):
                 # The state's pod: equal specs are one object there, whose requests are known.
-                self._pods.take(self._loop.history.pods[record.pod.uid].pod)
+                added = self._loop.history.pods[record.pod.uid]
+                self._pods.take(added.pod, is_ours=added.queue is not None)
             self._old.take(record)
 
     def sample(self) -> None:
@@ -251,6 +254,7 @@ class _ClosedRun:
                 self._after.decisions, self._after.preemptions, self._new.report(state.now)
             ),
             self._fates, state.now, self._stretch.first, state.position, self._unscheduled(),
+            () if self._rules.chosen is None else tuple(self._rules.chosen.profiles),
         )  # fmt: skip
 
     def _unscheduled(self) -> Mapping[str, int]:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from eventsched.domain.near_names import nearest
 from eventsched.domain.units import SECOND
 from eventsched.runtime.queries.what_if.cluster_measures import ClusterUse
 from eventsched.runtime.queries.what_if.conditions import Measured
@@ -27,11 +28,19 @@ def closed_document(outcome: ClosedOutcome) -> dict[str, Any]:
         "causes": _causes(reasons),
         "differences": [_difference(*pair) for pair in zip(differing, reasons, strict=True)],
         "warnings": [
-            f"no profile is named {name}: {number} pod{'s' if number != 1 else ''} of the range "
-            "would not be scheduled"
+            _without_profile(name, number, outcome.profiles)
             for name, number in outcome.unscheduled.items()
         ],
     }
+
+
+def _without_profile(name: str, pods: int, profiles: Sequence[str]) -> str:
+    """The warning that pods of a schedulerName are left out; a profile that is named nearly so may
+    be mistyped."""
+    said = f"no profile is named {name}: {pods} pod{'s' if pods != 1 else ''} of the range "
+    near = nearest(name, profiles)
+    meant = f"; did you mean {name} instead of {near[0]}?" if near else ""
+    return f"{said}would not be scheduled{meant}"
 
 
 def open_document(loop: OpenLoop, first: int, end: int) -> dict[str, Any]:
