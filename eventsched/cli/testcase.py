@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from eventsched.cli.replay import assembled
 from eventsched.cluster.translate.written_manifests import Written, node_manifest, pod_manifest
 from eventsched.cluster.translate.written_objects import object_manifest
 from eventsched.domain.errors import InputError
-from eventsched.domain.records import PodDecided
+from eventsched.domain.records import PodDecided, VerdictDefined
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.past_state.state_manifests import nodes_of, pods_of
 from eventsched.runtime.queries.placed_pod import PlacedPod
@@ -61,11 +61,12 @@ def run(options: argparse.Namespace) -> int:
     began = time.perf_counter()
     with opened_log(options) as opened:
         decided, state, opening = _decision(opened, options.seq)
+        refusing = _refusing(opened, decided, state, options.seq)
         stream = opened.log.stream
         assembly = assembled(opening, stream, options.plugin)
     whole = _cluster(state, decided.uid)
     shrinking = Shrinking(whole, assembly, decided.node)
-    _require_same(shrinking, decided, options.seq)
+    _require_same(shrinking.placement, decided, refusing, options.seq)
     small = shrinking.shrunk(whole)
     pod = small.in_question[0].full_name
     title = f"The decision about pod {pod} at position {options.seq} of stream {stream}."
@@ -77,10 +78,11 @@ def run(options: argparse.Namespace) -> int:
         pod = f"{names.get(namespace, namespace)}/{names.get(name, name)}"
         title = "A decision with opaque names."
     found = _decided_again(objects, pod, opening, options.plugin)
-    node = names.get(decided.node, decided.node)
-    if bool(found.nodes) != bool(node) or (node and node not in found.nodes):
-        problem = "the opaque names change the decision" if names else "it is decided differently"
-        raise InputError(f"position {options.seq}", problem, "leave --anonymous out")
+    if not shrinking.is_kept(found, names):
+        problem, remedy = "is decided differently from manifests", "choose another decision"
+        if options.anonymous:
+            problem, remedy = "is decided differently with opaque names", "leave --anonymous out"
+        raise InputError(f"position {options.seq}", problem, remedy)
     files = [str(path) for path in options.plugin]
     print(written(TestedDecision(title, objects, opening.configuration, pod, found, files)), end="")
     print(
@@ -111,6 +113,23 @@ def _decision(opened: OpenLog, position: int) -> tuple[PodDecided, SchedulerStat
     return decided, folded.state, folded.opening
 
 
+def _refusing(
+    opened: OpenLog, decided: PodDecided, state: SchedulerState, position: int
+) -> set[str]:
+    """The plugins that refused the pod or nodes. The same step may define verdicts before the
+    decision; numbers behind the dictionary's are of no plugin."""
+    if decided.plugin:
+        return {decided.plugin}
+    verdicts = list(state.verdicts)
+    for stored in opened.log.read(state.position):
+        if stored.position >= position:
+            break
+        if isinstance(stored.record, VerdictDefined):
+            verdicts.append(stored.record.verdict)
+    numbers = (number for number, _ in decided.counts if number < len(verdicts))
+    return {verdict.plugin for number in numbers if (verdict := verdicts[number]) is not None}
+
+
 def _cluster(state: SchedulerState, uid: str) -> ClusterSnapshot:
     pod = msgspec.structs.replace(state.pods[uid].pod, node_name="")
     others = [other for other in pods_of(state) if other.uid != uid]
@@ -118,10 +137,14 @@ def _cluster(state: SchedulerState, uid: str) -> ClusterSnapshot:
     return ClusterSnapshot(nodes_of(state), others, objects, [pod], ())
 
 
-def _require_same(shrinking: Shrinking, decided: PodDecided, position: int) -> None:
-    """Raises InputError if the objects of the cluster alone do not lead to the decision."""
-    nodes = shrinking.placement.nodes
-    if (decided.row >= 0 and decided.node in nodes) or (decided.row < 0 and not nodes):
+def _require_same(
+    placement: PlacedPod, decided: PodDecided, refusing: Set[str], position: int
+) -> None:
+    """Raises InputError if the objects of the cluster alone do not lead to the decision: its node,
+    and the plugins that refused others. A search that ended early need not have met them all."""
+    found = {plugin for plugin, _ in placement.refusals if plugin}
+    same_node = decided.node in placement.nodes if decided.node else not placement.nodes
+    if same_node and (refusing == found or (decided.start >= 0 and refusing <= found)):
         return
     raise InputError(
         f"position {position}",

@@ -13,7 +13,7 @@ from eventsched.cli.main import main
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
-from tests.databases import Server, migrate
+from tests.databases import ROOT, Server, migrate
 
 LOAD = "nodes=100,pods=900,shape=tight,seed=4"
 
@@ -98,6 +98,31 @@ def test_opaque_names_keep_the_decision_and_no_name(
         _run(text)
         for name in ("app-", "pod-0", "node-0", "zone-", "default/", "simulation"):
             assert name not in text
+
+
+GROUP = ROOT / "examples" / "Coscheduling"
+
+
+def test_each_decision_about_a_group_holds_in_its_file(
+    database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What refuses a pod may be the pods of its group that wait, too."""
+    words = [f"--{name}={GROUP / name}.yaml" for name in ("nodes", "pods", "config")]
+    assert main(["simulate", *words, "--database", database]) == 0
+    refusing = set()
+    with closing(Reader(database, "simulation")) as reader:
+        found = [s for s in reader.read() if isinstance(s.record, PodDecided)]
+    for stored in found:
+        capsys.readouterr()
+        assert main(["testcase", str(stored.position), "--database", database]) == 0
+        text = capsys.readouterr().out
+        _run(text)
+        assert text.count("kind: Node\n") >= 1
+        if reason := stored.record.message.partition(": ")[2].partition(". ")[0]:
+            refusing.add(reason)
+            assert reason.removeprefix("2 ") in text
+    assert any(reason.endswith("has 2 of the 3 pods that it needs") for reason in refusing)
+    assert "2 Insufficient cpu" in refusing
 
 
 def test_a_plugin_of_a_file(

@@ -5,7 +5,7 @@ each refusal. If that is not enough, or in any case for the pods, parts are left
 in delta debugging (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -30,10 +30,10 @@ class Shrinking:
         """The verdict in the whole cluster."""
 
     def shrunk(self, cluster: ClusterSnapshot) -> ClusterSnapshot:
-        """The smallest cluster that was found."""
-        few = self._with_nodes(cluster, self._named(cluster.nodes))
-        if self._keeps(few):
-            cluster = few
+        """The smallest cluster that was found. It has at least one node."""
+        without_waiting = replace(cluster, pods=[pod for pod in cluster.pods if pod.node_name])
+        cluster = self._smaller(cluster, without_waiting)
+        cluster = self._smaller(cluster, self._with_nodes(cluster, self._named(cluster.nodes)))
         nodes = self._fewest(cluster.nodes, lambda kept: self._with_nodes(cluster, kept))
         cluster = self._with_nodes(cluster, nodes)
         pods = self._fewest(cluster.pods, lambda kept: replace(cluster, pods=kept))
@@ -41,12 +41,18 @@ class Shrinking:
         objects = self._fewest(cluster.objects, lambda kept: replace(cluster, objects=kept))
         return replace(cluster, objects=objects)
 
-    def is_kept(self, found: PlacedPod) -> bool:
+    def is_kept(self, found: PlacedPod, names: Mapping[str, str] | None = None) -> bool:
         """Whether a verdict is the same: the chosen node is still among the best, and the refusals
-        are those of the whole cluster."""
-        if found.refusals != self.placement.refusals:
-            return False
-        return self._node in found.nodes if self._node else not found.nodes
+        are those of the whole cluster. With other ``names`` only the plugins of the refusals are
+        compared, as names may be in the reasons."""
+        node = self._node
+        if names:
+            node = names.get(node, node)
+            plugins = {plugin for plugin, _ in self.placement.refusals}
+            is_same = {plugin for plugin, _ in found.refusals} == plugins
+        else:
+            is_same = found.refusals == self.placement.refusals
+        return is_same and (node in found.nodes if node else not found.nodes)
 
     def _ask(self, cluster: ClusterSnapshot) -> PlacementAnswer:
         self.trials += 1
@@ -54,7 +60,11 @@ class Shrinking:
         return answer
 
     def _keeps(self, cluster: ClusterSnapshot) -> bool:
-        return self.is_kept(placement_of(self._ask(cluster)))
+        return bool(cluster.nodes) and self.is_kept(placement_of(self._ask(cluster)))
+
+    def _smaller(self, cluster: ClusterSnapshot, smaller: ClusterSnapshot) -> ClusterSnapshot:
+        """The smaller of two clusters if the verdict stays the same, otherwise the other."""
+        return smaller if self._keeps(smaller) else cluster
 
     def _named(self, nodes: Sequence[Node]) -> list[Node]:
         """The chosen node, the next best, and one for each refusal."""
@@ -64,8 +74,9 @@ class Shrinking:
 
     @staticmethod
     def _with_nodes(cluster: ClusterSnapshot, nodes: Sequence[Node]) -> ClusterSnapshot:
-        """The cluster with fewer nodes and their pods. Pods without a node do not count."""
-        names = {node.name for node in nodes}
+        """The cluster with fewer nodes and their pods. Pods without a node stay: they may belong to
+        the pod's group."""
+        names = {"", *(node.name for node in nodes)}
         pods: list[Pod] = [pod for pod in cluster.pods if pod.node_name in names]
         return replace(cluster, nodes=list(nodes), pods=pods)
 
