@@ -280,6 +280,8 @@ _HARMLESS_BRACKETS = 10_000
 """A text with fewer brackets cannot exhaust the stack in flow style."""
 _LONG_PREFIX = re.compile(r"^[ \t?:-]{2500}", re.MULTILINE)
 """The beginning of a line that may open thousands of levels in block style."""
+_JSON = re.compile(r'\s*\{\s*["}]')
+"""How an object in JSON begins. ``{kind: Pod}`` is YAML."""
 _TOO_DEEP = "is nested too deeply", "check that it is a Kubernetes manifest"
 """Problem and remedy."""
 _NESTING = "maximum nesting depth"
@@ -305,7 +307,7 @@ def _refuse_deep(text: str) -> None:
 def refuse_aliases(text: str, file: str) -> None:
     """Raises InputError for YAML with aliases. A short text with aliases of aliases can stand for
     any amount of data, so texts of unknown clients may have none."""
-    if "*" not in text or text.lstrip().startswith("{"):
+    if "*" not in text or _JSON.match(text):
         return
     try:
         events = yaml.parse(text, _Loader)
@@ -318,7 +320,7 @@ def refuse_aliases(text: str, file: str) -> None:
 
 def _documents(text: str, file: str) -> list[Any]:
     try:
-        if text.lstrip().startswith("{"):
+        if _JSON.match(text):
             return [_json(text)]
         _refuse_deep(text)
         return list(yaml.load_all(text, _Loader))

@@ -215,6 +215,7 @@ def test_a_bad_object_is_named(tmp_path: Path, items: object, place: str, proble
         ("kind: Pod\nname: \x07\n", ": line 2", "is not YAML"),
         ("kind: Pod\nx: !!python/object:os.system 1\n", ": line 2", "is not YAML"),
         ('{"kind": "Pod",\n "metadata": }', ": line 2", "is not JSON"),
+        ("{kind: Pod,\n metadata: [", ": line 3", "is not YAML"),
         ("kind: !!int five\n", "", "cannot be read"),
         ("just words\n", ": document 1", "is not a Kubernetes object (str)"),
         ("kind: Node\nmetadata: {name: n}\n---\n- 1\n", ": document 2", "(list)"),
@@ -230,6 +231,15 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, place: str, problem: str
     assert caught.value.where == f"{path}{place}"
     assert problem in caught.value.problem
     assert caught.value.remedy
+
+
+def test_yaml_in_braces_is_yaml(tmp_path: Path) -> None:
+    """An object that is written in flow style, as in examples of one line."""
+    text = "{kind: Node, metadata: {name: n},\n status: {allocatable: {cpu: '3'}}}\n"
+    [node] = manifests.read(written(tmp_path, text)).nodes
+    assert (node.name, node.allocatable["cpu"]) == ("n", 3000)
+    with pytest.raises(InputError, match=r"has the alias \*a"):
+        manifests.refuse_aliases("{a: &a [1], b: *a}", "body")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
