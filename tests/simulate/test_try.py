@@ -239,6 +239,12 @@ def test_nodes_that_the_cluster_does_not_have(tries: Any) -> None:
             "would fit on node t; write status: {allocatable: {cpu: 4, memory: 16Gi, pods: 110}}",
         ),
         (LARGE.replace(", pods: 110", ""), (), "large.yaml: status.allocatable: has no pods, so"),
+        (
+            LARGE + "spec: {taint: [{key: a, effect: NoSchedule}]}\n",
+            (),
+            "large.yaml: Node large: spec.taint: NodeSpec has no such field; did you mean taints?",
+        ),
+        (LARGE.replace("name: large", "name: X Y"), (), "metadata.name: 'X Y' cannot name a node"),
     ],
 )
 def test_bad_node_templates(

@@ -1,4 +1,4 @@
-"""Refuses fields of pods and workloads that the Kubernetes API does not know.
+"""Refuses fields of pods, workloads and node templates that the Kubernetes API does not know.
 
 An API server answers a misspelt field with a warning or an error. Here it would go unseen, and a
 pod whose ``reqests`` are not read fits anywhere. Only what scheduling reads is checked, and the
@@ -40,6 +40,7 @@ TYPES = {
         template:PodTemplateSpec ttlSecondsAfterFinished""",
     "LabelSelector": "matchExpressions:LabelSelectorRequirement matchLabels",
     "LabelSelectorRequirement": "key operator values",
+    "Node": "apiVersion kind metadata:ObjectMeta spec:NodeSpec status:NodeStatus",
     "NodeAffinity": """
         preferredDuringSchedulingIgnoredDuringExecution:PreferredSchedulingTerm
         requiredDuringSchedulingIgnoredDuringExecution:NodeSelector""",
@@ -47,6 +48,12 @@ TYPES = {
     "NodeSelectorRequirement": "key operator values",
     "NodeSelectorTerm": """
         matchExpressions:NodeSelectorRequirement matchFields:NodeSelectorRequirement""",
+    "NodeSpec": """
+        configSource externalID podCIDR podCIDRs podPreemptionPolicy providerID taints:Taint
+        unschedulable""",
+    "NodeStatus": """
+        addresses allocatable capacity conditions config daemonEndpoints declaredFeatures features
+        images nodeInfo phase runtimeHandlers volumesAttached volumesInUse""",
     "ObjectMeta": """
         annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers
         generateName generation labels managedFields name namespace ownerReferences
@@ -96,6 +103,7 @@ TYPES = {
         minReadySeconds ordinals persistentVolumeClaimRetentionPolicy podManagementPolicy
         replicas revisionHistoryLimit selector:LabelSelector serviceName
         template:PodTemplateSpec updateStrategy volumeClaimTemplates:PersistentVolumeClaim""",
+    "Taint": "effect key timeAdded value",
     "Toleration": "effect key operator tolerationSeconds value",
     "TopologySpreadConstraint": """
         labelSelector:LabelSelector matchLabelKeys maxSkew minDomains nodeAffinityPolicy

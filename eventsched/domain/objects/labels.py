@@ -38,9 +38,14 @@ _OF_PREFIXES = (
 def is_key(text: str) -> bool:
     """Whether the text is a qualified name such as ``disk`` or ``example.com/disk``."""
     prefix, slash, name = text.rpartition("/")
-    if slash and (len(prefix) > _LONGEST_PREFIX or not _PREFIX.fullmatch(prefix)):
+    if slash and not is_subdomain(prefix):
         return False
     return _NAME.fullmatch(name) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    """Whether the text can be a label key's prefix, or the name of a node."""
+    return len(text) <= _LONGEST_PREFIX and _PREFIX.fullmatch(text) is not None
 
 
 def is_value(text: str) -> bool:
