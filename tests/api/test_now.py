@@ -1,6 +1,7 @@
 """What happens now, compared with the views of a log that has waiting pods; and the answers' common
 rules: tags, methods, the Host, unreachable databases."""
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -11,6 +12,7 @@ from eventsched.api.application import OPENAPI, ROOT, application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS
+from eventsched.api.schemas import SCHEMAS
 from eventsched.api.what_if.what_if_operations import WHAT_IF_OPERATIONS
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT
@@ -152,6 +154,15 @@ def test_the_schema_of_explain_is_the_documented_one() -> None:
     copies = (FILES / "eventsched/api/explain.schema.json", FILES / "docs/explain.schema.json")
     first, second = (path.read_text(encoding="utf-8") for path in copies)
     assert first == second
+
+
+def test_the_schema_of_a_workload_is_the_documented_one() -> None:
+    """The documented one allows no further fields."""
+    documented = json.loads((FILES / "docs/explain-workload.schema.json").read_text("utf-8"))
+    for name, schema in (("Workload", documented), ("WorkloadGroup", documented["$defs"]["group"])):
+        assert list(schema["properties"]) == list(SCHEMAS[name]["properties"])
+        assert schema["required"] == SCHEMAS[name]["required"]
+        assert schema["additionalProperties"] is False
 
 
 def test_an_unreachable_database() -> None:

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from eventsched.api.application import application
@@ -20,6 +21,7 @@ from tests.databases import ROOT, Server, migrate
 from tests.postgres.archives import archived
 
 EXAMPLE = ROOT / "examples" / "Coscheduling"
+SCHEMA = json.loads((ROOT / "docs" / "explain-workload.schema.json").read_text())
 LONELY = """
 ---
 apiVersion: v1
@@ -71,7 +73,10 @@ def explained(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*words: str) -> Any:
         capsys.readouterr()
         assert main(["explain", *words, "--database", address, "-o", "json"]) == 0
-        return json.loads(capsys.readouterr().out)
+        found = json.loads(capsys.readouterr().out)
+        if "groups" in found:  # of a workload
+            jsonschema.validate(found, SCHEMA)
+        return found
 
     return run
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from eventsched.cli.main import main
@@ -17,11 +18,12 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import LoggedPod
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.builders import make_node, make_pod
-from tests.databases import Server, migrate
+from tests.databases import ROOT, Server, migrate
 from tests.postgres.archives import archived, spread
 from tests.postgres.histories import World
 
 STREAM = "shop"
+SCHEMA = json.loads((ROOT / "docs" / "explain-workload.schema.json").read_text())
 HASH = "6d4cf56db6"
 OWNED = {
     # Deployment web: two ReplicaSets, of which one's pods carry the label.
@@ -73,7 +75,10 @@ def explained(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*words: str) -> Any:
         capsys.readouterr()
         assert main(["explain", *words, "--database", address, "-o", "json"]) == 0
-        return json.loads(capsys.readouterr().out)
+        found = json.loads(capsys.readouterr().out)
+        if "groups" in found:  # of a workload
+            jsonschema.validate(found, SCHEMA)
+        return found
 
     return run
 

@@ -100,7 +100,8 @@ class OpaqueNames:
 
     def _owner(self, owner: Mapping[str, Any]) -> dict[str, Any]:
         kind = owner["kind"]
-        return self._replaced(dict(owner)) | {"kind": self.names.get(kind, kind)}
+        replaced = {field: self._replaced(value, field) for field, value in owner.items()}
+        return replaced | {"kind": self.names.get(kind, kind)}
 
 
 def _are_labels(field: str, value: Any) -> bool:
