@@ -37,8 +37,9 @@ function draw() {
     const from = Math.max(Number(bar.dataset.from), begin), to = Math.min(Number(bar.dataset.to), end);
     const rect = bar.querySelector("rect");
     bar.toggleAttribute("hidden", to < from);
-    rect.setAttribute("x", `${(100 * (from - begin)) / (end - begin)}%`);
-    rect.setAttribute("width", `${Math.max(LEAST, (100 * (to - from)) / (end - begin))}%`);
+    const width = Math.max(LEAST, (100 * (to - from)) / (end - begin));
+    rect.setAttribute("x", `${Math.min((100 * (from - begin)) / (end - begin), 100 - width)}%`);
+    rect.setAttribute("width", `${width}%`);
   }
 }
 

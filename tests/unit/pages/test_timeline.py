@@ -1,0 +1,48 @@
+"""The bars of a pod's timeline."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.unit.pages.test_site import GivenApi, client
+
+_TIMELINE = {
+    "stream": "live", "namespace": "prod", "name": "a", "uid": "u", "begin": 0, "end": 10_000_000,
+    "headline": ["prod/a waits"], "demands": None, "pods": [],
+    "story": [{"position": 1, "at": "2026-11-25T18:00:00+00:00", "text": "arrived"}],
+}  # fmt: skip
+
+
+def _bar(begin: int, end: int | None, state: str) -> dict[str, Any]:
+    bar = {"label": state, "state": state, "position": begin, "text": state, "cause": None}
+    return {**bar, "begin": begin * 1_000_000, "end": None if end is None else end * 1_000_000}
+
+
+def _places(*lanes: tuple[str, list[dict[str, Any]]]) -> list[tuple[float, float]]:
+    """Where the bars begin and end, in percent of the width."""
+    timeline = {**_TIMELINE, "lanes": [{"name": name, "bars": bars} for name, bars in lanes]}
+    api = GivenApi(timeline=timeline, explain={"older": [], "attempts": []})
+    text = client(api).get("/pods/prod/a").text
+    found = re.findall(r'<rect class="bar-of \w+" x="([\d.]+)%" width="([\d.]+)%"', text)
+    return [(float(begin), float(begin) + float(width)) for begin, width in found]
+
+
+def test_the_bar_of_a_waiting_pod_ends_with_the_axis() -> None:
+    queues = [_bar(0, 4, "active"), _bar(4, None, "unschedulable")]
+    assert _places(("queues", queues)) == [(0, 40), (40, 100)]
+
+
+def test_what_happened_last_is_within_the_axis() -> None:
+    """An attempt lasts no time, but its bar has a width."""
+    bars = _places(("attempts", [_bar(3, 3, "unschedulable"), _bar(10, 10, "unschedulable")]))
+    assert [begin for begin, _ in bars] == [30, 99.85]
+    assert [end for _, end in bars] == pytest.approx([30.15, 100])
+
+
+def test_what_began_last_can_be_seen() -> None:
+    [waited, bound] = _places(
+        ("queues", [_bar(0, 10, "active")]), ("bind", [_bar(10, None, "bound")])
+    )
+    assert waited[1] == bound[0] == pytest.approx(100 / 1.05, abs=0.01)
+    assert bound[1] == pytest.approx(100, abs=0.01)
