@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from eventsched.api.desk.asked import Asked
-from eventsched.api.desk.present_or_past import end_of, pod_of_path
+from eventsched.api.desk.present_or_past import end_of, pod_of_path, workload_of_path
 from eventsched.questions.explanations import pod_remedies_text, pod_story, workload_story
 from eventsched.questions.waiting import queue_words
 
@@ -30,8 +30,7 @@ def _why_not(asked: Asked) -> str:
 
 
 def _workload(asked: Asked) -> str:
-    values = asked.values
-    word = f"{values['kind']}/{values['name']}"
+    values, word = asked.values, workload_of_path(asked)
     return workload_story(
         asked.stream(), asked.sees, asked.desk.states, values["namespace"], word, values["width"],
         full=values["full"],

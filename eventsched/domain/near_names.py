@@ -34,8 +34,11 @@ def offer(name: str, known: Collection[str], otherwise: str = "") -> str:
 
 def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) -> list[str]:
     """The names that are most like this one, the nearest first: those that
-    ``difflib.get_close_matches`` finds, unless more than ``_MOST_COMPARED`` could be as near."""
+    ``difflib.get_close_matches`` finds, unless more than ``_MOST_COMPARED`` could be as near. If
+    some differ from it in case only, these alone."""
     names = [other for other in known if _could_be_near(name, other, least_ratio)]
+    if same := {other for other in names if other != name and other.lower() == name.lower()}:
+        return sorted(same)[:_OFFERED]
     if not names:
         return []
     largest = _largest_ratios(name, names)
