@@ -23,6 +23,7 @@ from eventsched.questions.explanations import (
 )
 from eventsched.questions.overviews.group_keys import BY
 from eventsched.questions.overviews.grouped_pods import GroupedPods
+from eventsched.questions.overviews.pod_orders import SORTS
 from eventsched.questions.overviews.recent_activity import RecentActivity
 from eventsched.questions.past.positions import LogPosition
 from eventsched.questions.pod_rows import PENDING, STATES
@@ -88,11 +89,8 @@ def _why_not(asked: Asked) -> Any:
 
 
 def _workload(asked: Asked) -> Any:
-    values = asked.values
-    word = f"{values['kind']}/{values['name']}"
-    return workload_explanation(
-        asked.stream(), asked.sees, asked.desk.states, values["namespace"], word
-    )
+    word, namespace = past.workload_of_path(asked), asked.values["namespace"]
+    return workload_explanation(asked.stream(), asked.sees, asked.desk.states, namespace, word)
 
 
 def _state(asked: Asked) -> Any:
@@ -227,8 +225,10 @@ OPERATIONS = (
         (*_POD_FILTERS,
          p.Parameter("ever", "also pods that are gone, those of the newest attempts first",
                      "boolean", default=False),
-         p.Parameter("sort", "the order; - turns it around", values=(
-             "-position", "position", "-since", "since", "-waiting", "waiting")),
+         p.Parameter("sort", "the order; - turns it around", values=tuple(
+             f"{sign}{each}" for each in SORTS for sign in ("-", ""))),
+         p.Parameter("count", "true adds how many pods there are (`total`)", "boolean",
+                     default=False),
          p.Parameter("cursor", "where to go on: next of the page before"), p.PAGE_LIMIT, p.AT),
         answers.Pods, past.pods_answer, slow_with="at",
     ),
@@ -258,8 +258,8 @@ OPERATIONS = (
         "/workloads/{namespace}/{kind}/{name}/explain", "A workload's pods, by why they wait",
         (p.Parameter("namespace", "the workload's namespace; - for any", place="path",
                      required=True),
-         p.Parameter("kind", "the kind", place="path", required=True,
-                     values=("deploy", "job", "rs", "sts", "ds", "group")),
+         p.Parameter("kind", "deploy, job, rs, sts, ds or group; or as kubectl takes it",
+                     place="path", required=True),
          p.Parameter("name", "the workload's name", place="path", required=True), p.STREAM,
          *_WORDS),
         "Workload", _workload, slow=True,

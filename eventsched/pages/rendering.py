@@ -15,6 +15,7 @@ from eventsched.pages.configuration_changes import weights
 from eventsched.pages.story_links import linked, linked_step
 
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
+_LENGTH = re.compile(r"[0-9]+(\.[0-9]*)?[smhd]")
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 
@@ -31,7 +32,7 @@ def environment() -> Environment:
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
         breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
         linked=linked, linked_step=linked_step, weights=weights, reason_key=reason_key,
-        typed_time=typed_time,
+        typed_time=typed_time, is_length=is_length,
     )  # fmt: skip
     return env
 
@@ -87,6 +88,12 @@ def typed_time(text: str) -> str:
         return f"{at:%Y-%m-%d %H:%M:%S}"
     days = int(at.timestamp() // _DAY)
     return f"{days}d {at:%H:%M:%S}" if days else f"{at:%H:%M:%S}"
+
+
+def is_length(text: str) -> bool:
+    """Whether a text is a length of time alone, such as ``10m``: in a simulation one after its
+    beginning."""
+    return _LENGTH.fullmatch(text) is not None
 
 
 def breakable(text: str) -> Markup:

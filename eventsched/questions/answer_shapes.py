@@ -261,13 +261,15 @@ class UnmatchedFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of pods. ``next`` is the ``cursor`` to go on with, null at the end. If there are none
-    at all, ``unmatched`` are the filters that are the cause by themselves."""
+    """A page of pods. ``next`` is the ``cursor`` to go on with, null at the end. ``total`` pods are
+    on all pages; null unless ``count`` was asked for, and with ``ever``. If there are none at all,
+    ``unmatched`` are the filters that are the cause by themselves."""
 
     stream: str
     head: int
     pods: list[PodRow]
     next: str | None
+    total: int | None = None
     unmatched: list[UnmatchedFilter] = []
 
 

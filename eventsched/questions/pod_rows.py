@@ -24,13 +24,10 @@ from eventsched.questions.overviews.group_keys import (
     reason_group,
 )
 from eventsched.questions.overviews.named_owners import read_owner
+from eventsched.questions.overviews.pod_orders import LAST, order_of, position_of_cursor
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
-SORTS = {"position": "n.seq", "since": "n.since", "waiting": "coalesce(n.waiting_since, {last})"}
-"""What pods are sorted by, with the column; a - before it turns the order around."""
-LAST = 2**62
-"""Later than all positions and times."""
 _FAILED = ("unschedulable", "error")
 
 JOIN_NAMED = f"""LEFT JOIN (
@@ -72,9 +69,12 @@ then what is to be named first of them: to look that up for each of a million po
 _PRESENT = """
 SELECT CAST(n.uid AS text) AS uid, n.seq, n.since, n.waiting_since, n.decided_seq, n.attempts,
        n.priority, n.verdict, n.deleting, n.state, n.namespace, n.name, n.scheduler, n.owner_kind,
-       n.owner_name, n.node, n.nominated, n.plugin, n.message, {key} AS key
+       n.owner_name, n.node, n.nominated, n.plugin, n.message
 FROM {source} n
 WHERE n.stream = :s{conditions} ORDER BY {key} {order}, n.seq {order} LIMIT :limit
+"""
+_COUNT = """
+SELECT count(*) AS pods FROM {source} n WHERE n.stream = :s{conditions}
 """
 _DECIDED = """
 SELECT d.seq, d.at, CAST(d.outcome AS text) AS outcome, CAST(d.pod AS text) AS uid, d.node,
@@ -154,9 +154,21 @@ def pods_page(
             raise InputError("group", "goes with pods that exist", "leave it out, or ever")
         rows, more = _ever(stream, sees, wanted, cursor, limit)
     else:
-        rows, more = _present(stream, sees, wanted, sort or "-position", cursor, limit)
+        rows, more = _present(stream, sees, wanted, sort, cursor, limit)
     found = pod_rows_of(stream, rows, stream.present)
     return Pods(stream=stream.name, head=stream.rows.head, pods=found, next=more)
+
+
+def count_of_pods(stream: LoggedStream, sees: Visibility, wanted: PodRowFilter) -> int | None:
+    """How many pods pass the filters; None for pods that are gone, of which only those of a bounded
+    number of attempts are known. Raises InputError and UnavailableError."""
+    if wanted.ever:
+        return None
+    conditions, values = conditions_of(stream, sees, wanted, "n")
+    query = _COUNT.format(source=source_of(stream, wanted, values), conditions=conditions)
+    row = stream.rows.one(query, **values)
+    assert row is not None
+    return int(row["pods"])
 
 
 def _present(
@@ -167,30 +179,26 @@ def _present(
     cursor: str | None,
     limit: int,
 ) -> tuple[Sequence[Any], str | None]:
-    name, descending = sort.removeprefix("-"), sort.startswith("-")
-    if name not in SORTS:
-        known = ", ".join(SORTS)
-        raise InputError("sort", f"{sort!r} is unknown", f"take one of {known}, or -{name}")
-    key = SORTS[name].format(last=-1 if descending else LAST)
+    order = order_of(sort)
+    key, way = order.sql, "DESC" if order.is_descending else "ASC"
     conditions, values = conditions_of(stream, sees, wanted, "n")
     if cursor is not None:
-        values["before"], values["before_seq"] = place_of(cursor, 2)
-        sign = "<" if descending else ">"
+        values["before"], values["before_seq"] = order.place(cursor)
+        sign = "<" if order.is_descending else ">"
         conditions += f" AND ({key} {sign} :before OR {key} = :before AND n.seq {sign} :before_seq)"
-    order = "DESC" if descending else "ASC"
     source = source_of(stream, wanted, values)
-    query = _PRESENT.format(key=key, source=source, conditions=conditions, order=order)
+    query = _PRESENT.format(key=key, source=source, conditions=conditions, order=way)
     rows = stream.rows.all(query, limit=limit + 1, **values)
     if len(rows) <= limit:
         return rows, None
-    return rows[:limit], f"{rows[limit - 1]['key']}.{rows[limit - 1]['seq']}"
+    return rows[:limit], order.cursor(order.key(dict(rows[limit - 1])))
 
 
 def _ever(
     stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, cursor: str | None, limit: int
 ) -> tuple[Sequence[Any], str | None]:
     """The pods of the newest attempts, of a bounded number of these."""
-    high = LAST if cursor is None else place_of(cursor, 1)[0]
+    high = LAST if cursor is None else position_of_cursor(cursor)
     if cursor is None and wanted.high is not None:
         high = wanted.high
     edge = stream.rows.one(_EDGE, high=high, most=LOOKED_AT)
@@ -204,16 +212,6 @@ def _ever(
         return rows[:limit], str(rows[limit - 1]["key"])
     is_left = edge["looked"] == LOOKED_AT and edge["edge"] > (wanted.low or 0)
     return rows, str(edge["edge"]) if is_left else None
-
-
-def place_of(cursor: str, parts: int) -> list[int]:
-    """The numbers of a cursor. Raises InputError."""
-    words = cursor.split(".")
-    numbers = [word.removeprefix("-") for word in words]
-    if len(words) != parts or not all(n.isascii() and n.isdigit() and len(n) < 20 for n in numbers):
-        problem = f"{cursor!r} is not a place to go on from"
-        raise InputError("cursor", problem, "take next of the page before, with the same sort")
-    return [int(word) for word in words]
 
 
 def conditions_of(

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
+from eventsched.api.application import ROOT
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import pods_question
 from eventsched.questions.overviews.group_keys import (
@@ -74,6 +75,56 @@ def test_the_refusal_that_is_named_first(asking: Client) -> None:
     assert [(each["owner_name"], each["pods"]) for each in by_owner] == [
         (None, 4), ("web-7f9c8", 2),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_past", [False, True])
+def test_pods_by_owner(asking: Client, is_past: bool) -> None:
+    """Both ways, over pages; those without an owner come last. A name that no pod has leads to the
+    names of controllers."""
+    when = f"&at={asking.get('/position')['position']}" if is_past else ""
+    for sign in ("", "-"):
+        path = f"/pods?sort={sign}owner&limit=1{when}"
+        found = [each for page in asking.pages(path, "pods", "cursor") for each in page]
+        assert [each["owner_name"] for each in found] == ["web-7f9c8"] * 2 + [None] * 4
+        for pods in (found[:2], found[2:]):
+            places = [each["position"] for each in pods]
+            assert places == sorted(places, reverse=sign == "-")
+    [unmatched] = asking.get(f"/pods?name_contains=wep-7f9{when}")["unmatched"]
+    assert (unmatched["filter"], unmatched["near"]) == ("name_contains", ["web-7f9c8"])
+
+
+@pytest.mark.parametrize("is_past", [False, True])
+def test_a_reason_that_no_pod_has(asking: Client, is_past: bool) -> None:
+    """A slip in it, or in one word of it; a plugin in another case."""
+    when = f"&at={asking.get('/position')['position']}" if is_past else ""
+    path = f"/pods?limit=1{when}&reason="
+    for text, near in (("Insuficient cpu", "Insufficient cpu"), ("selectr", "selector")):
+        [unmatched] = asking.get(f"{path}{text}")["unmatched"]
+        assert (unmatched["filter"], unmatched["value"]) == ("reason", text)
+        assert near in unmatched["near"]
+        assert asking.get(f"{path}{near}")["pods"]
+    assert asking.get(f"{path}insufficient&state=gated")["unmatched"] == []
+    [plugin] = asking.get(f"/pods?plugin=noderesourcesfit{when}")["unmatched"]
+    assert plugin["near"] == ["NodeResourcesFit"]
+
+
+@pytest.mark.parametrize("kind", ["deploy", "Deployment", "deployments", "DEPLOYMENT.apps"])
+def test_the_kind_of_a_workload_is_as_kubectl_takes_it(asking: Client, kind: str) -> None:
+    path = "/workloads/{}/{}/web/explain"
+    [namespace] = {each["namespace"] for each in asking.get("/pods?owner=deploy/web")["pods"]}
+    found = asking.get(path.format(namespace, kind))
+    assert (found["kind"], found["name"], found["pods"]) == ("Deployment", "web", 2)
+    words = asking.ask(f"{ROOT}{path.format(namespace, kind)}", accept="text/plain")
+    assert (words.status, b"Deployment" in words.body) == (200, True)
+    assert asking.problem(path.format(namespace, f"{kind}x"), 400) == (
+        f"kind; '{kind}x' is unknown; take one of deploy, job, rs, sts, ds, group"
+    )
+
+
+def test_the_pods_of_a_group_are_counted(asking: Client) -> None:
+    for group in asking.get("/pods/groups?by=reason")["groups"]:
+        path = f"/pods?group={quote(group['key'])}&limit=1&count=true"
+        assert asking.get(path)["total"] == group["pods"]
 
 
 @pytest.mark.parametrize("is_past", [False, True])

@@ -12,7 +12,10 @@ from eventsched.questions import pod_rows
 from tests.api.asking import Client
 from tests.postgres.histories import ODD, TIGHT
 
-SORTS = {"position": "seq", "since": "since", "waiting": "waiting_since"}
+SORTS = {
+    "position": "seq", "since": "since", "waiting": "waiting_since", "attempts": "attempts",
+    "node": "node",
+}  # fmt: skip
 SAME = {
     "position": "seq", "namespace": "namespace", "name": "pod", "state": "state",
     "attempts": "attempts", "plugin": "plugin", "code": "code", "reason": "reason",
@@ -44,20 +47,46 @@ def test_the_pods_that_exist_are_those_of_the_view(client: Client, logs: str) ->
     ]
 
 
+@pytest.mark.parametrize(("stream", "when"), [(ODD, ""), (ODD, "&at=83"), (TIGHT, "&at=700")])
 @pytest.mark.parametrize("sort", SORTS)
-def test_orders(client: Client, logs: str, sort: str) -> None:
-    """Both ways, over pages; pods that do not wait come last."""
-    view = rows_of(logs, "SELECT * FROM eventsched.pods_now WHERE stream = %s", ODD)
-    last = max(row["since"] for row in view).replace(year=9999)
+def test_orders(client: Client, logs: str, sort: str, stream: str, when: str) -> None:
+    """Both ways, over pages; pods that do not wait, or have no node or owner, come last."""
+    view = rows_of(logs, "SELECT * FROM eventsched.pods_now WHERE stream = %s", stream)
+    if when:
+        every = client.get(f"/pods?stream={stream}&limit=1000{when}")["pods"]
+        view = [{**each, "seq": each["position"]} for each in every]
+    column = SORTS[sort]
+    assert any(row[column] for row in view)
 
-    def key(row: dict[str, Any], missing: Any) -> Any:
-        return (row[SORTS[sort]] or missing, row["seq"])
+    def key(row: dict[str, Any]) -> Any:
+        return (row[column], row["seq"])
 
-    for sign, missing in (("", last), ("-", last.replace(year=1))):
-        path = f"/pods?stream={ODD}&sort={sign}{sort}&limit=2"
+    for sign in ("", "-"):
+        path = f"/pods?stream={stream}&sort={sign}{sort}&limit=2{when}"
         found = [e["position"] for page in client.pages(path, "pods", "cursor") for e in page]
-        ordered = sorted(view, key=lambda row: key(row, missing), reverse=sign == "-")
+        having = [row for row in view if row[column] is not None]
+        left = [row for row in view if row[column] is None]
+        ordered = sorted(having, key=key, reverse=sign == "-")
+        ordered += sorted(left, key=lambda row: int(row["seq"]), reverse=sign == "-")
         assert found == [row["seq"] for row in ordered]
+
+
+def test_a_cursor_of_another_order(client: Client) -> None:
+    for sort, cursor in (("attempts", "node-1.4"), ("-node", "a"), ("owner", "a.b"), ("", "1.2.3")):
+        path = f"/pods?stream={ODD}&sort={sort or '-position'}&cursor={cursor}"
+        problem = client.problem(path, 400)
+        assert problem.startswith(f"cursor; '{cursor}' is not a place to go on from")
+
+
+@pytest.mark.parametrize("more", ["", "&state=bound", "&at=83"])
+def test_how_many_pods_there_are(client: Client, more: str) -> None:
+    """On all pages, if it is asked for; of pods that are gone it is not known."""
+    path = f"/pods?stream={ODD}{more}"
+    total = len(client.get(f"{path}&limit=1000")["pods"])
+    assert total
+    assert client.get(f"{path}&limit=1&count=true")["total"] == total
+    assert client.get(f"{path}&limit=1")["total"] is None
+    assert client.get(f"/pods?stream={ODD}&ever=true&count=true")["total"] is None
 
 
 @pytest.mark.parametrize("stream", [ODD, TIGHT])
@@ -121,6 +150,29 @@ def test_a_filter_that_no_pod_passes(client: Client, when: str) -> None:
     assert [each["filter"] for each in plugins] == ["plugin"]
     other = client.get(f"/pods?stream={ODD}{when}&ever={str(not when).lower()}&namespace=zzz")
     assert [each["filter"] for each in other["unmatched"]] == ["namespace"]
+
+
+@pytest.mark.parametrize("when", ["", "&at=83", "&ever=true"])
+def test_a_part_of_a_name_that_no_pod_has(client: Client, when: str) -> None:
+    """Names that some pod has are offered."""
+    pod = client.get(f"/pods?stream={ODD}&limit=1{when}")["pods"][0]
+    for prefix in ("", f"{pod['namespace']}/"):
+        path = f"/pods?stream={ODD}{when}&name_contains={prefix}"
+        [unmatched] = client.get(f"{path}{pod['name']}zz")["unmatched"]
+        assert unmatched["filter"] == "name_contains"
+        assert unmatched["near"]
+        for near in unmatched["near"]:
+            assert near.startswith(prefix)
+            assert client.get(f"/pods?stream={ODD}{when}&name_contains={near}")["pods"]
+        assert client.get(f"{path}{pod['name'][:3]}&state=gated")["unmatched"] == []
+
+
+@pytest.mark.parametrize("name", ["namespace", "node", "profile"])
+def test_a_name_in_another_case(client: Client, name: str) -> None:
+    pods = client.get(f"/pods?stream={ODD}&limit=1000")["pods"]
+    value = next(each[name] for each in pods if each[name])
+    [unmatched] = client.get(f"/pods?stream={ODD}&{name}={value.upper()}")["unmatched"]
+    assert unmatched["near"] == [value]
 
 
 @pytest.mark.parametrize("path", ["/pods?", "/pods/groups?by=owner&"])

@@ -6,7 +6,7 @@ import re
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import NARROW, WIDE, Watched
 from tests.browser.hostile import HOSTILE, MARKUP, NAME
@@ -204,6 +204,24 @@ def test_no_pods_match(watched: Watched, url: str) -> None:
         expect(page).to_have_url(re.compile("ever=true"))
 
 
+def test_the_list_says_how_many_pods_there_are(watched: Watched, url: str) -> None:
+    """Though only the first ones are loaded."""
+    with watched.page() as page:
+        path = f"/pods?stream={ODD}"
+        total = len(page.request.get(f"{url}/api/v1{path}&limit=1000").json()["pods"])
+
+        def first_two(route: Route) -> None:
+            if "cursor=" in route.request.url:
+                return  # the others are never there
+            shorter = route.request.url.replace("limit=200", "limit=2")
+            route.fulfill(response=route.fetch(url=shorter))
+
+        page.route(re.compile("/api/v1/pods"), first_two)
+        page.goto(f"{url}{path}&sort=node")
+        expect(page.locator("#list-state")).to_have_text(f"{total} in all")
+        expect(page.locator("#pods")).to_have_attribute("aria-rowcount", str(total + 1))
+
+
 def test_the_story_is_beside_the_list(watched: Watched, url: str) -> None:
     with watched.page() as page:
         page.goto(f"{url}{EVER}")
@@ -271,6 +289,8 @@ def test_the_list_is_usable_beside_a_pod(watched: Watched, url: str) -> None:
         )
         assert place.evaluate(FITS)
         assert place.evaluate(TOP_ROW) == name
+        heights = page.locator(ROWS).evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")
+        assert set(heights) == {29}  # as without a pod beside them
         page.keyboard.press("Escape")
         expect(heads.filter(visible=True)).to_have_count(8)
         assert place.evaluate(TOP_ROW) == name
@@ -280,8 +300,8 @@ def test_the_list_is_usable_beside_a_pod(watched: Watched, url: str) -> None:
 def test_the_row_of_the_chosen_pod_stays_in_sight(
     watched: Watched, url: str, size: tuple[int, int]
 ) -> None:
-    """Rows are higher beside a pod, and the list is lower on a telephone; the row of the pod is in
-    sight all the same, also if its page was left by Back, and if the address is opened."""
+    """The list is lower on a telephone; the row of the pod is in sight all the same, also if its
+    page was left by Back, and if the address is opened."""
     with watched.page(size=size) as page:
         page.goto(f"{url}{EVER}")
         expect(page.locator("#list-state")).to_contain_text("in all")
@@ -454,6 +474,7 @@ def test_narrow_and_without_javascript(watched: Watched, url: str, dark: bool) -
         assert watched.accessibility(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
         expect(page.get_by_label("Plugin", exact=True)).to_be_hidden()
+        expect(page.get_by_label("Name contains")).to_be_visible()
         page.get_by_role("button", name="All filters").click()
         expect(page.get_by_label("Plugin", exact=True)).to_be_visible()
         page.goto(f"{url}/pods?stream={ODD}&by=reason")

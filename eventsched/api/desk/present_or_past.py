@@ -7,6 +7,12 @@ from msgspec.structs import replace
 from eventsched.api.desk.asked import Asked
 from eventsched.api.desk.position_range import given_range
 from eventsched.domain.errors import InputError
+from eventsched.history.explain.workloads.workload_kinds import (
+    GROUP,
+    POD_GROUP,
+    SHORT_KINDS,
+    kind_of,
+)
 from eventsched.questions.attempts.timelines import pod_timeline
 from eventsched.questions.decisions import decision_detail
 from eventsched.questions.explanations import pod_explanation
@@ -17,7 +23,7 @@ from eventsched.questions.overviews.unmatched_filters import unmatched
 from eventsched.questions.past.now_at import now_at
 from eventsched.questions.past.past_rows import past_pods_page
 from eventsched.questions.past.positions import LogPosition, log_position, position_of
-from eventsched.questions.pod_rows import PodRowFilter, pods_page
+from eventsched.questions.pod_rows import PodRowFilter, count_of_pods, pods_page
 from eventsched.questions.streams import LoggedStream
 
 _FILTERS = (
@@ -25,6 +31,8 @@ _FILTERS = (
     "group", "ever",
 )  # fmt: skip
 
+_KINDS = {**SHORT_KINDS, POD_GROUP: GROUP}
+"""The kinds of /workloads, with the word for each."""
 _SHOWN = 100
 """Characters of a wrong value that are repeated."""
 
@@ -63,9 +71,13 @@ def pods_answer(asked: Asked) -> Any:
     page = (values["sort"] or "", values["cursor"], values["limit"])
     if values["at"] is None:
         past, found = None, pods_page(stream, asked.sees, wanted, *page)
+        if values["count"]:
+            found = replace(found, total=count_of_pods(stream, asked.sees, wanted))
     else:
         past = asked.desk.states.past(stream, values["at"])
         found = past_pods_page(stream, asked.sees, past, wanted, *page)
+        if not values["count"]:
+            found = replace(found, total=None)
     if found.pods or found.next is not None or values["cursor"] is not None:
         return found
     return replace(found, unmatched=unmatched(stream, asked.sees, wanted, past))
@@ -136,3 +148,14 @@ def pod_of_path(asked: Asked, stream: LoggedStream) -> str:
     if not pods or pods[0].full_name != name:
         raise InputError("uid", f"is not one of {name}", "take one of its `older`")
     return pods[0].uid
+
+
+def workload_of_path(asked: Asked) -> str:
+    """The workload of the path, as ``deploy/NAME``: its kind is the kind's name or a short one, in
+    any case, as kubectl takes it. Raises InputError."""
+    kind = asked.values["kind"]
+    word = _KINDS.get(kind_of(kind) or "")
+    if word is None:
+        problem = f"{kind[:_SHOWN]!r} is unknown"
+        raise InputError("kind", problem, f"take one of {', '.join(_KINDS.values())}")
+    return f"{word}/{asked.values['name']}"

@@ -42,14 +42,18 @@ def with_distance(at: int, now: int) -> str:
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _CLOCK = re.compile(r"(?:(\d{1,5})d )?(\d{1,2}):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,6}))?)?")
 _DAY = 86_400_000_000
+_FROM_START = " from start"
 
 
 def read_moment(text: str, now: int, *, virtual: bool) -> int:
     """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), as
     ``moment`` writes it, a time of day (the last such time until ``now``), or a length such as
     ``10m`` before ``now``; the last two in a simulation (``virtual``) after its beginning. With
-    ``ago`` a length is one before ``now`` there, too. Raises ValueError."""
+    ``ago`` a length is one before ``now`` there, too; ``from start`` says that it is not. Raises
+    ValueError."""
     words = text.strip().removesuffix(" UTC")
+    if virtual and words.endswith(_FROM_START):
+        words = words.removesuffix(_FROM_START).rstrip()
     text = words.removesuffix(" ago").rstrip()
     if clock := _CLOCK.fullmatch(text):
         return _read_clock(clock, now, virtual=virtual)

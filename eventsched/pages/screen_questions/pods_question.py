@@ -28,6 +28,9 @@ _ONLY_API = ("ever", "at", "plugin", "reason", "group")
 _ORDERS = {
     "position": "seq", "since": "since", "waiting": "waiting_since",
     "-position": "seq DESC", "-since": "since DESC", "-waiting": "waiting_since DESC",
+    "attempts": "attempts", "-attempts": "attempts DESC",
+    "node": "node", "-node": "node DESC NULLS LAST",
+    "owner": "owner_name", "-owner": "owner_name DESC NULLS LAST",
 }  # fmt: skip
 _OWN = ("show", "open", "stream")
 """Parameters of the page that the API does not take, or that come first."""

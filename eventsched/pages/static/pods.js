@@ -28,6 +28,7 @@ class Rows {
     this.pages = new Map(); // in the order of their last use
     this.loading = new Map();
     this.isComplete = false;
+    this.total = null; // rows of all pages, once it is known
     this.head = 0;
   }
 
@@ -43,6 +44,20 @@ class Rows {
       else high = middle;
     }
     return low;
+  }
+
+  /** Whether it has pods that are gone: they are found by attempt, and not counted. */
+  get isOfAttempts() {
+    return new URL(this.call, location.href).searchParams.get("ever") === "true";
+  }
+
+  get mark() {
+    return this.call.includes("?") ? "&" : "?";
+  }
+
+  /** Asks for the number of all rows, beside the first page: to count them can take longer. */
+  async countAll() {
+    this.total = (await fetchApi(`${this.call}${this.mark}limit=1&count=true`)).total;
   }
 
   row(number) {
@@ -73,9 +88,8 @@ class Rows {
 
   async fetched(page) {
     const cursor = this.cursors[page];
-    const mark = this.call.includes("?") ? "&" : "?";
     const more = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-    const answer = await fetchApi(`${this.call}${mark}limit=${LIMIT}${more}`);
+    const answer = await fetchApi(`${this.call}${this.mark}limit=${LIMIT}${more}`);
     this.head ||= answer.head;
     this.pages.set(page, answer.pods);
     if (page === this.cursors.length - 1 && this.starts.length === page + 1) {
@@ -190,8 +204,11 @@ function draw(kept = "") {
   if (focused !== undefined) {
     [...body.querySelectorAll("a")].find((each) => each.dataset.show === focused)?.focus({ preventScroll: true });
   }
-  document.getElementById("pods").setAttribute("aria-rowcount", list.isComplete ? String(list.count + 1) : "-1");
-  const text = `${list.count.toLocaleString("en")} ${list.isComplete ? "in all" : "loaded, more below"}`;
+  const total = list.isComplete ? list.count : list.total;
+  document.getElementById("pods").setAttribute("aria-rowcount", total === null ? "-1" : String(total + 1));
+  const text = total === null
+    ? `${list.count.toLocaleString("en")} loaded, more below`
+    : `${total.toLocaleString("en")} in all`;
   const status = document.getElementById("list-state");
   if (status.textContent !== text) status.textContent = text;
   const own = list;
@@ -307,7 +324,12 @@ function reload() {
   document.getElementById("newer").hidden = true;
   document.getElementById("window").scrollTop = 0;
   const own = list;
-  own.load(0).then(() => own === list && reveal(own)).catch((error) => {
+  own.load(0).then(async () => {
+    if (own === list) reveal(own);
+    if (own.isComplete || own.isOfAttempts) return;
+    await own.countAll();
+    if (own === list) draw();
+  }).catch((error) => {
     notice(`The pods could not be loaded: ${error.message}`);
   });
 }
@@ -358,7 +380,7 @@ document.addEventListener("change", async ({ target }) => {
   const chosen = document.querySelector('#filters [name="by"]');
   if (document.activeElement === document.body) chosen?.focus({ preventScroll: true });
 });
-// On a narrow screen only the filters in use are there at first.
+// On a narrow screen only the name and the filters in use are there at first.
 document.addEventListener("click", ({ target }) => {
   if (target.id !== "all-filters") return;
   const isShown = document.getElementById("filters").classList.toggle("shown");

@@ -8,14 +8,13 @@ from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.questions.answer_shapes import Pods
 from eventsched.questions.overviews.group_keys import ReasonGroup, read_group, reason_group
 from eventsched.questions.overviews.named_owners import read_owner
+from eventsched.questions.overviews.pod_orders import LAST, order_of
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
 from eventsched.questions.pod_rows import (
-    LAST,
     PENDING,
     PENDING_STATES,
     PodRowFilter,
-    place_of,
     pod_rows_of,
 )
 from eventsched.questions.streams import LoggedStream
@@ -26,7 +25,6 @@ _COLUMNS = {
     "node": "node", "profile": "scheduler",
 }  # fmt: skip
 """Filter → the column that has to be equal to it."""
-_SORTS = {"position": "seq", "since": "since", "waiting": "waiting_since"}
 
 
 def past_pods_page(
@@ -43,19 +41,20 @@ def past_pods_page(
         sees.require(wanted.namespace, "namespace")
     if wanted.ever:
         raise InputError("ever", "is about the present", "leave it out, or at")
-    passes, sort = filter_of(stream, sees, wanted, past), sort or "-position"
-    name, descending = sort.removeprefix("-"), sort.startswith("-")
-    key = _key(_SORTS[name], -1 if descending else LAST)
-    found = sorted(filter(passes, past.rows), key=key, reverse=descending)
+    passes, order = filter_of(stream, sees, wanted, past), order_of(sort)
+    key, is_descending = order.key, order.is_descending
+    found = sorted(filter(passes, past.rows), key=key, reverse=is_descending)
+    total = len(found)
     if cursor is not None:
-        place = tuple(place_of(cursor, 2))
-        found = [row for row in found if (key(row) < place if descending else key(row) > place)]
+        place = order.place(cursor)
+        found = [row for row in found if (key(row) < place if is_descending else key(row) > place)]
     shown, more = [dict(row) for row in found[:limit]], None
     if len(found) > limit:
-        more = ".".join(map(str, key(shown[-1])))
+        more = order.cursor(key(found[limit - 1]))
     _complete(stream, shown, past.position)
     rows = pod_rows_of(stream, shown, past.now)
-    return Pods(stream=stream.name, head=stream.rows.head, pods=rows, next=more)
+    head = stream.rows.head
+    return Pods(stream=stream.name, head=head, pods=rows, next=more, total=total)
 
 
 def filter_of(
@@ -138,14 +137,6 @@ def _attempt_filter(
         return seq is not None and low <= seq < high
 
     return is_tried
-
-
-def _key(column: str, missing: int) -> Callable[[Mapping[str, Any]], tuple[int, int]]:
-    def key(row: Mapping[str, Any]) -> tuple[int, int]:
-        value = row[column]
-        return (missing if value is None else value), row["seq"]
-
-    return key
 
 
 def _complete(stream: LoggedStream, rows: Sequence[dict[str, Any]], end: int) -> None:

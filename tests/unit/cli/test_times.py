@@ -34,6 +34,8 @@ def test_of_a_log(text: str, at: int) -> None:
 def test_of_a_simulation_as_they_are_written(at: int) -> None:
     assert read_moment(moment(at), NOON, virtual=True) == at
     assert read_moment("00:04", NOON, virtual=True) == 240_000_000
+    assert read_moment("4m from start", NOON, virtual=True) == 240_000_000
+    assert read_moment("00:04 from start", NOON, virtual=True) == 240_000_000
     assert read_moment("0:04", NOON, virtual=True) == 240_000_000
 
 

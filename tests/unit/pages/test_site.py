@@ -357,6 +357,8 @@ def test_equal_attempts_in_a_row_are_one_run() -> None:
         ("-position", "Pod, by arrival", "↓", "position"),
         ("position", "Pod, by arrival", "↑", "-position"),
         ("-since", "State, by begin", "↓", "since"),
+        ("-attempts", "Attempts", "↓", "attempts"), ("attempts", "Attempts", "↑", "-attempts"),
+        ("node", "Node", "↑", "-node"), ("-owner", "Owner", "↓", "owner"),
     ],
 )  # fmt: skip
 def test_the_arrow_of_a_column_is_the_order_of_what_it_names(
@@ -364,7 +366,7 @@ def test_the_arrow_of_a_column_is_the_order_of_what_it_names(
 ) -> None:
     """The longest wait began first."""
     text = client(GivenApi()).get(f"/pods?sort={sort}").text
-    [order] = re.findall('<th role="columnheader" scope="col" aria-sort="(.*?)">', text)
+    [order] = re.findall('<th role="columnheader" scope="col"[^>]* aria-sort="(.*?)">', text)
     assert order == ("descending" if arrow == "↓" else "ascending")
     [place] = re.findall('aria-sort="[a-z]*">(.*?)</th>', text)
     assert f">{head} <span" in place
@@ -372,6 +374,9 @@ def test_the_arrow_of_a_column_is_the_order_of_what_it_names(
     assert f"sort={other}" in place
     if head != "Waits":  # at first the longest waits are asked for
         assert "sort=waiting" in text
+    if head not in ("Node", "Owner"):  # at first names are in the order of the alphabet
+        assert "sort=node" in text
+        assert "sort=owner" in text
 
 
 @pytest.mark.parametrize("by", ["", "&by=owner"])
@@ -384,6 +389,30 @@ def test_a_filter_of_pods_without_a_match_offers_names(by: str) -> None:
     assert "<script>alert" not in text
     assert "no pod here has it. Did you mean <a href=" in text
     assert 'owner=sts%2Fdb">sts/db</a>?' in text.replace(by.replace("&", "&amp;"), "")
+
+
+def test_a_part_of_a_name_without_a_match_is_offered_in_its_field() -> None:
+    unmatched = {"filter": "name_contains", "value": "wbe", "near": ["web"], "others": []}
+    text = client(GivenApi(pods={**PODS, "unmatched": [unmatched]})).get("/pods?name=wbe").text
+    assert "<strong>Name contains wbe:</strong> no pod here has it." in text
+    assert '<a href="?name=web">web</a>?' in text
+
+
+@pytest.mark.parametrize(
+    ("begin", "name", "is_said"),
+    [
+        ("1970-01-01T00:00:00+00:00", "from", True), ("1970-01-01T00:00:00+00:00", "until", True),
+        ("2026-11-25T18:00:00+00:00", "from", False),
+    ],
+)  # fmt: skip
+def test_a_length_says_what_it_counts_from_in_a_simulation(
+    begin: str, name: str, is_said: bool
+) -> None:
+    api = GivenApi(position={**POSITION, "begin_time": begin})
+    text = client(api).get(f"/pods?{name}=30m").text
+    assert ("30m after the start of the simulation" in text) == is_said
+    assert (f'<a href="?{name}=30m+ago">' in text) == is_said
+    assert "after the start" not in client(api).get(f"/pods?{name}=30m+ago").text
 
 
 def test_links_to_a_story_lead_to_the_page_of_the_pod() -> None:
