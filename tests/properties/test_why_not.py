@@ -3,26 +3,47 @@
 import os
 from collections import Counter
 from collections.abc import Mapping
+from typing import NamedTuple, get_args
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from eventsched.domain.objects import (
     AffinityTerm,
     Node,
+    NodeSelectorTerm,
     Pod,
     PodSpec,
+    PodVolume,
     Requirement,
     SpreadConstraint,
 )
-from eventsched.domain.records import PodDecided
+from eventsched.domain.objects.registry import (
+    AnyObject,
+    CSINode,
+    NodeDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from eventsched.domain.records import ObjectChanged, PodDecided
 from eventsched.domain.state import snapshot
 from eventsched.history.why_not import changes
+from eventsched.history.why_not.changes import NodeLabelSet, PodRemoved, ResourceClaimRemoved
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import remedies
+from eventsched.history.why_not.volume_changes import OfObjects, VolumeRemoved
 from eventsched.scheduling.engine import Engine
-from eventsched.testing import STREAM_STARTED, added, attempted, engine_with, observed
+from eventsched.testing import (
+    STREAM_STARTED,
+    added,
+    attempted,
+    engine_with,
+    make_node,
+    make_pod,
+    observed,
+)
 
 from . import strategies
 from .strategies import deterministic
@@ -45,9 +66,25 @@ _spread = st.lists(
 ).map(tuple)
 
 
+class _Case(NamedTuple):
+    """A cluster with bound pods and other objects, a pod, and a node."""
+
+    nodes: list[Node]
+    objects: list[AnyObject]
+    bound: list[Pod]
+    pod: Pod
+    node: str
+
+    def engine(self, weights: Mapping[str, int]) -> Engine:
+        """A new engine that knows everything except the pod."""
+        engine = engine_with(weights=weights)
+        changed = [ObjectChanged(object=each) for each in self.objects]
+        observed(engine, STREAM_STARTED, *added(*self.nodes), *changed, *added(*self.bound))
+        return engine
+
+
 @st.composite
-def _cases(draw: st.DrawFn) -> tuple[list[Node], list[Pod], Pod, str]:
-    """A cluster with bound pods, a pod, and a node."""
+def _cases(draw: st.DrawFn) -> _Case:
     names = strategies.NODE_NAMES[: draw(st.integers(2, 5))]
     nodes = [draw(strategies.roomy_nodes(name)) for name in names]
     shapes = draw(st.lists(strategies.simple_specs, min_size=1, max_size=3))
@@ -55,15 +92,100 @@ def _cases(draw: st.DrawFn) -> tuple[list[Node], list[Pod], Pod, str]:
     for number in range(draw(st.integers(0, 12))):
         spec = draw(st.sampled_from(shapes))
         if draw(st.booleans()):
-            spec = msgspec.structs.replace(spec, required_anti_affinity=draw(_terms))
+            spec = replace(spec, required_anti_affinity=draw(_terms))
         bound.append(_pod(f"b{number}", spec, draw(_app), draw(st.sampled_from(names))))
-    spec = msgspec.structs.replace(
+    spec = replace(
         draw(strategies.specs | strategies.simple_specs),
         required_affinity=draw(_terms),
         required_anti_affinity=draw(_terms),
         spread=draw(_spread),
     )
-    return nodes, bound, _pod("p", spec, draw(_app)), draw(st.sampled_from(names))
+    return _Case(nodes, [], bound, _pod("p", spec, draw(_app)), draw(st.sampled_from(names)))
+
+
+ZONE = "topology.kubernetes.io/zone"
+_zones = st.sampled_from(["a", "b"])
+_zone_labels = st.sampled_from([{ZONE: "b"}, {}, {ZONE: "a"}])
+_CLAIMS = ["c0", "c1", "c2"]
+_CLASSES = [
+    StorageClass(name="local", binding_mode="WaitForFirstConsumer",
+                 provisioner="kubernetes.io/no-provisioner"),
+    StorageClass(name="now", provisioner="csi.example.com"),
+    StorageClass(name="odd", binding_mode=""),
+]  # fmt: skip
+
+
+@st.composite
+def _claimed(draw: st.DrawFn, name: str) -> list[AnyObject]:
+    """A claim in one of its states, with its volume if it has one; or nothing."""
+    state = draw(st.sampled_from([*["bound"] * 5, "waiting", "late", "gone", "none"]))
+    if state == "none":
+        return []
+    claim = PersistentVolumeClaim(
+        name=name, namespace="default", uid=name, storage_class="local", requested=2**30,
+        access_modes=(draw(st.sampled_from(["ReadWriteOnce", "ReadWriteOncePod"])),),
+    )  # fmt: skip
+    match state:
+        case "late":
+            return [replace(claim, storage_class=draw(st.sampled_from(["now", "now", "odd"])))]
+        case "gone":
+            lost = replace(claim, phase="Lost", volume="gone", bound=True)
+            return [draw(st.sampled_from([lost, replace(claim, deleting=True)]))]
+        case "waiting":
+            return [claim]
+    bound = replace(claim, phase="Bound", volume=f"pv-{name}", bound=True)
+    key = draw(st.sampled_from([ZONE, "kubernetes.io/hostname"]))
+    values = draw(_zones) if key == ZONE else draw(st.sampled_from(["n1", "n0"]))
+    term = NodeSelectorTerm(expressions=(Requirement(key=key, operator="In", values=(values,)),))
+    volume = PersistentVolume(
+        name=f"pv-{name}", storage_class="local", capacity=2**30, phase="Bound",
+        access_modes=claim.access_modes, claim=("default", name, name),
+        labels=draw(st.sampled_from([{ZONE: "a"}, {}, {ZONE: "a__b"}])),
+        node_terms=draw(st.sampled_from([(term,), None])),
+        driver=draw(st.sampled_from(["", "csi.example.com"])), handle=name,
+    )  # fmt: skip
+    return [bound, volume] if draw(st.integers(0, 4)) else [bound]
+
+
+_disks = st.builds(
+    PodVolume,
+    source=st.just("gcePersistentDisk"),
+    identity=st.sampled_from(["x", "y"]).map(lambda disk: (disk,)),
+    read_only=st.booleans(),
+)
+
+
+def _volume(claim: str) -> st.SearchStrategy[PodVolume]:
+    return st.just(PodVolume(claim=claim)) if claim else _disks
+
+
+_volumes = st.lists(st.sampled_from([*_CLAIMS, *_CLAIMS, ""]).flatmap(_volume), max_size=2).map(
+    lambda volumes: tuple(replace(each, name=f"v{n}") for n, each in enumerate(volumes))
+)
+
+
+@st.composite
+def _cases_with_volumes(draw: st.DrawFn) -> _Case:
+    """Pods with volumes, and with devices."""
+    names = strategies.NODE_NAMES[: draw(st.integers(1, 3))]
+    nodes: list[Node] = []
+    objects: list[AnyObject] = list(_CLASSES)
+    for name in names:
+        own = {"kubernetes.io/hostname": name} | draw(
+            st.sampled_from([{}, {ZONE: "a"}, {ZONE: "b"}])
+        )
+        nodes.append(make_node(name, cpu=draw(st.sampled_from([200, 4000])), labels=own))
+        limit = draw(st.sampled_from([None, 1, 2]))
+        objects.append(CSINode(name=name, drivers=(NodeDriver("csi.example.com", limit=limit),)))
+    objects += [each for name in _CLAIMS for each in draw(_claimed(name))]
+    bound = [
+        replace(make_pod(f"b{number}"), volumes=draw(_volumes), priority=number % 3,
+                node_name=draw(st.sampled_from(names)))
+        for number in range(draw(st.integers(0, 3)))
+    ]  # fmt: skip
+    devices = draw(st.sampled_from([(), (), (), ("gpu",), ("gpu", "nic")]))
+    pod = replace(make_pod("p", cpu=100), volumes=draw(_volumes), resource_claims=devices)
+    return _Case(nodes, objects, bound, pod, draw(st.sampled_from(names)))
 
 
 def _pod(name: str, spec: PodSpec, app: str, node: str = "") -> Pod:
@@ -73,17 +195,46 @@ def _pod(name: str, spec: PodSpec, app: str, node: str = "") -> Pod:
     )
 
 
-def _engine(nodes: list[Node], bound: list[Pod], weights: Mapping[str, int]) -> Engine:
-    engine = engine_with(weights=weights)
-    observed(engine, STREAM_STARTED, *added(*nodes, *bound))
-    return engine
-
-
 def _placed_on(engine: Engine, pod: Pod) -> str:
     """The node on which the scheduler places a pod."""
     observed(engine, *added(pod))
     [decided] = [record for record in attempted(engine) if isinstance(record, PodDecided)]
     return decided.node
+
+
+def _prove(case: _Case, ends: Counter[str]) -> None:
+    """Each remedy works, no change can be left out, and the scheduler places the pod there. Counts
+    how searches end."""
+    unchanged = case.engine({})
+    digest = unchanged.state.digest()
+
+    def copied_engine(weights: Mapping[str, int]) -> Engine:
+        engine = engine_with(weights=weights)
+        engine.restore(snapshot.copied(unchanged.state), unchanged.position)
+        return engine
+
+    # As for a question about the past: engines with changes are copies of one state.
+    found = remedies(Hypothesis(copied_engine, case.pod, case.node, unchanged))
+    assert unchanged.state.digest() == digest
+    for remedy in found:
+        if remedy.stuck is not None:
+            # The overhead of a runtime class cannot be lowered.
+            assert remedy.stuck.plugins == ("NodeResourcesFit",)
+            assert case.pod.spec.overhead
+            ends["stuck"] += 1
+            continue
+        ends[f"{len(remedy.changes)} changes"] += 1
+        ends.update(type(change).__name__ for change in remedy.changes)
+        assert remedy.landing.lands == (not remedy.changes)
+        fresh = Hypothesis(case.engine, case.pod, case.node)
+        assert fresh.landing(remedy.changes).lands
+        for change in remedy.changes:
+            rest = tuple(each for each in remedy.changes if each != change)
+            assert not fresh.landing(rest).lands, change.text
+        engine = case.engine(changes.weights(remedy.changes))
+        registry = unchanged.state.registry
+        observed(engine, *changes.stimuli(fresh.node, registry, remedy.changes))
+        assert _placed_on(engine, changes.changed_pod(case.pod, remedy.changes)) == case.node
 
 
 def test_each_remedy_works_and_no_part_can_be_left_out() -> None:
@@ -92,41 +243,26 @@ def test_each_remedy_works_and_no_part_can_be_left_out() -> None:
 
     @deterministic(_EXAMPLES)
     @given(_cases())
-    def proved(case: tuple[list[Node], list[Pod], Pod, str]) -> None:
-        nodes, bound, pod, name = case
-
-        def make_engine(weights: Mapping[str, int]) -> Engine:
-            return _engine(nodes, bound, weights)
-
-        unchanged = make_engine({})
-        digest = unchanged.state.digest()
-
-        def copied_engine(weights: Mapping[str, int]) -> Engine:
-            engine = engine_with(weights=weights)
-            engine.restore(snapshot.copied(unchanged.state), unchanged.position)
-            return engine
-
-        # As for a question about the past: engines with changes are copies of one state.
-        found = remedies(Hypothesis(copied_engine, pod, name, unchanged))
-        assert unchanged.state.digest() == digest
-        for remedy in found:
-            if remedy.stuck is not None:
-                # The overhead of a runtime class cannot be lowered.
-                assert remedy.stuck.plugins == ("NodeResourcesFit",)
-                assert pod.spec.overhead
-                ends["stuck"] += 1
-                continue
-            ends[f"{len(remedy.changes)} changes"] += 1
-            assert remedy.landing.lands == (not remedy.changes)
-            fresh = Hypothesis(make_engine, pod, name)
-            assert fresh.landing(remedy.changes).lands
-            for change in remedy.changes:
-                rest = tuple(each for each in remedy.changes if each != change)
-                assert not fresh.landing(rest).lands, change.text
-            engine = make_engine(changes.weights(remedy.changes))
-            observed(engine, *changes.stimuli(fresh.node, remedy.changes))
-            assert _placed_on(engine, changes.changed_pod(pod, remedy.changes)) == name
+    def proved(case: _Case) -> None:
+        _prove(case, ends)
 
     proved()
     assert ends["1 changes"] > 5, ends
-    assert ends["4 changes"] > 5, ends
+    assert ends["3 changes"] > 5, ends
+
+
+def test_each_remedy_for_volumes_and_devices_works_and_no_part_can_be_left_out() -> None:
+    """The same for pods that the plugins about volumes and devices refuse."""
+    ends: Counter[str] = Counter()
+
+    @deterministic(_EXAMPLES)
+    @given(_cases_with_volumes())
+    def proved(case: _Case) -> None:
+        _prove(case, ends)
+
+    proved()
+    assert ends["stuck"] == 0, ends
+    for kind in (VolumeRemoved, ResourceClaimRemoved, NodeLabelSet, PodRemoved):
+        assert ends[kind.__name__] > 5, ends
+    assert sum(ends[kind.__name__] for kind in get_args(OfObjects)) > 5, ends
+    assert ends["3 changes"] > 5, ends

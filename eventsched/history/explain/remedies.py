@@ -10,7 +10,8 @@ from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import CONDITIONS, ClosedNodes
 from eventsched.history.named_refusal import NARROWED
 from eventsched.history.reason_codes import reason_code
-from eventsched.history.why_not.changes import quantity, shown_taint
+from eventsched.history.why_not.change_value import quantity
+from eventsched.history.why_not.changes import shown_taint
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 from eventsched.scheduling.rules.selection import NAME_FIELD
 

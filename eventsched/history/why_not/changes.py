@@ -7,14 +7,10 @@ of a profile is a weight.
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from eventsched.domain import records
 from eventsched.domain.objects import (
-    CPU,
-    EPHEMERAL_STORAGE,
-    MEMORY,
     Container,
     HostPort,
     Node,
@@ -25,19 +21,15 @@ from eventsched.domain.objects import (
     Taint,
     Toleration,
 )
+from eventsched.domain.objects.registry import Registry
 from eventsched.domain.records import Stimulus
 from eventsched.history.closed_nodes import CONDITIONS, CORDON
+from eventsched.history.why_not.change_value import ChangeValue, quantity
+from eventsched.history.why_not.volume_changes import OfObjects, VolumeRemoved
 from eventsched.scheduling.rules.selection import NAME_FIELD
 
-MIB = 1024 * 1024
 
-
-class _Value(msgspec.Struct, frozen=True):
-    """Base of all changes: they are compared by value. ``text`` says what to do, as an imperative
-    phrase; ``changed`` gives the pod, and ``changed_node`` the node, with the change."""
-
-
-class RequestLimited(_Value, frozen=True):
+class RequestLimited(ChangeValue, frozen=True):
     """The pod requests at most ``limit`` of a resource instead of ``before``."""
 
     resource: str
@@ -55,7 +47,7 @@ class RequestLimited(_Value, frozen=True):
         return replace(pod, spec=_limited(pod.spec, self.resource, self.limit))
 
 
-class TolerationAdded(_Value, frozen=True):
+class TolerationAdded(ChangeValue, frozen=True):
     """The pod tolerates a taint of the node."""
 
     key: str
@@ -73,7 +65,7 @@ class TolerationAdded(_Value, frozen=True):
         return _with_spec(pod, tolerations=(*pod.spec.tolerations, added))
 
 
-class NodeSelectorEntryRemoved(_Value, frozen=True):
+class NodeSelectorEntryRemoved(ChangeValue, frozen=True):
     """The pod's nodeSelector does not have a key."""
 
     key: str
@@ -88,7 +80,7 @@ class NodeSelectorEntryRemoved(_Value, frozen=True):
         return _with_spec(pod, node_selector=selector)
 
 
-class RequiredNodeAffinityRemoved(_Value, frozen=True):
+class RequiredNodeAffinityRemoved(ChangeValue, frozen=True):
     """The pod has no required node affinity."""
 
     @property
@@ -99,7 +91,7 @@ class RequiredNodeAffinityRemoved(_Value, frozen=True):
         return _with_spec(pod, required_node_terms=None)
 
 
-class NodeRequired(_Value, frozen=True):
+class NodeRequired(ChangeValue, frozen=True):
     """The pod requires the node, by a required node affinity for its name."""
 
     node: str
@@ -115,7 +107,7 @@ class NodeRequired(_Value, frozen=True):
         return _with_spec(pod, required_node_terms=named)
 
 
-class HostPortRemoved(_Value, frozen=True):
+class HostPortRemoved(ChangeValue, frozen=True):
     """The pod does not open a host port."""
 
     port: HostPort
@@ -138,7 +130,7 @@ class HostPortRemoved(_Value, frozen=True):
         )
 
 
-class TermRemoved(_Value, frozen=True):
+class TermRemoved(ChangeValue, frozen=True):
     """The pod lacks one of its required terms. ``field`` is that of ``PodSpec`` and ``index`` the
     place in the pod as it is."""
 
@@ -156,7 +148,7 @@ class TermRemoved(_Value, frozen=True):
         return _with_spec(pod, **{self.field: _without(terms, self.index)})
 
 
-class SpreadConstraintChanged(_Value, frozen=True):
+class SpreadConstraintChanged(ChangeValue, frozen=True):
     """A constraint of the pod allows a larger skew, or is not there (``max_skew`` 0)."""
 
     index: int
@@ -181,7 +173,7 @@ class SpreadConstraintChanged(_Value, frozen=True):
         return _with_spec(pod, spread=spread)
 
 
-class PodLabelRemoved(_Value, frozen=True):
+class PodLabelRemoved(ChangeValue, frozen=True):
     """The pod lacks a label."""
 
     key: str
@@ -196,7 +188,21 @@ class PodLabelRemoved(_Value, frozen=True):
         return replace(pod, labels=labels)
 
 
-class PodRemoved(_Value, frozen=True):
+class ResourceClaimRemoved(ChangeValue, frozen=True):
+    """The pod has no resource claim of a name, and so none of its devices."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"remove the resource claim {self.name}, and with it the devices"
+
+    def changed(self, pod: Pod) -> Pod:
+        claims = tuple(name for name in pod.resource_claims if name != self.name)
+        return replace(pod, resource_claims=claims)
+
+
+class PodRemoved(ChangeValue, frozen=True):
     """Another pod is gone."""
 
     uid: str
@@ -208,7 +214,7 @@ class PodRemoved(_Value, frozen=True):
         return f"remove the pod {self.full_name} (priority {self.priority})"
 
 
-class TaintRemoved(_Value, frozen=True):
+class TaintRemoved(ChangeValue, frozen=True):
     """The node lacks a taint."""
 
     taint: Taint
@@ -227,7 +233,7 @@ class TaintRemoved(_Value, frozen=True):
         return replace(node, taints=tuple(taint for taint in node.taints if taint != self.taint))
 
 
-class NodeUncordoned(_Value, frozen=True):
+class NodeUncordoned(ChangeValue, frozen=True):
     """The node is schedulable."""
 
     @property
@@ -238,7 +244,7 @@ class NodeUncordoned(_Value, frozen=True):
         return replace(node, unschedulable=False)
 
 
-class NodeLabelSet(_Value, frozen=True):
+class NodeLabelSet(ChangeValue, frozen=True):
     """The node has a label."""
 
     key: str
@@ -252,7 +258,7 @@ class NodeLabelSet(_Value, frozen=True):
         return replace(node, labels={**node.labels, self.key: self.value})
 
 
-class WeightChanged(_Value, frozen=True):
+class WeightChanged(ChangeValue, frozen=True):
     """A score plugin of the pod's profile has another weight."""
 
     plugin: str
@@ -267,9 +273,10 @@ class WeightChanged(_Value, frozen=True):
 OfPod = (
     RequestLimited | TolerationAdded | NodeSelectorEntryRemoved | RequiredNodeAffinityRemoved
     | NodeRequired | HostPortRemoved | TermRemoved | SpreadConstraintChanged | PodLabelRemoved
+    | VolumeRemoved | ResourceClaimRemoved
 )  # fmt: skip
 OfNode = TaintRemoved | NodeUncordoned | NodeLabelSet
-AnyChange = OfPod | OfNode | PodRemoved | WeightChanged
+AnyChange = OfPod | OfNode | OfObjects | PodRemoved | WeightChanged
 
 
 def changed_pod(pod: Pod, changes: Sequence[AnyChange]) -> Pod:
@@ -281,10 +288,17 @@ def changed_pod(pod: Pod, changes: Sequence[AnyChange]) -> Pod:
     return pod
 
 
-def stimuli(node: Node, changes: Sequence[AnyChange]) -> list[Stimulus]:
-    """What an engine observes if the changes of the cluster among these are made."""
+def stimuli(node: Node, registry: Registry, changes: Sequence[AnyChange]) -> list[Stimulus]:
+    """What an engine observes if the changes of the cluster among these are made. ``registry`` has
+    the objects without them."""
     observed: list[Stimulus] = [
         records.PodDeleted(uid=change.uid) for change in changes if isinstance(change, PodRemoved)
+    ]
+    observed += [
+        records.ObjectChanged(object=changed)
+        for change in changes
+        if isinstance(change, OfObjects)
+        for changed in change.changed_objects(registry)
     ]
     changed = node
     for change in changes:
@@ -296,20 +310,6 @@ def stimuli(node: Node, changes: Sequence[AnyChange]) -> list[Stimulus]:
 def weights(changes: Sequence[AnyChange]) -> dict[str, int]:
     """The changed weights by plugin."""
     return {each.plugin: each.weight for each in changes if isinstance(each, WeightChanged)}
-
-
-def quantity(resource: str, amount: int) -> str:
-    """An amount as a manifest has it: 1500m, 512Mi, 2."""
-    if resource == CPU:
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    if resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith("hugepages-"):
-        return f"{amount // MIB}Mi" if amount and amount % MIB == 0 else str(amount)
-    return str(amount)
-
-
-def unit_of(resource: str) -> int:
-    """The steps in which a request of a resource is lowered: a mebibyte, a millicore, or 1."""
-    return MIB if resource in (MEMORY, EPHEMERAL_STORAGE) else 1
 
 
 def shown_taint(key: str, value: str, effect: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.why_not import changes
 from eventsched.history.why_not.changes import AnyChange, OfPod, PodRemoved
 from eventsched.scheduling.cycle.cycle_keys import (
@@ -115,6 +116,10 @@ class Hypothesis:
         pod = changes.changed_pod(self.pod, made)
         return self._engine_with(made).judge(pod)
 
+    def state_with(self, made: Sequence[AnyChange]) -> SchedulerState:
+        """The state with the changes that are not of the pod. It is only read."""
+        return self._engine_with(made).state
+
     def _engine_with(self, made: Sequence[AnyChange]) -> Engine:
         """An engine with the changes that are not of the pod."""
         elsewhere = tuple(each for each in made if not isinstance(each, OfPod))
@@ -129,7 +134,7 @@ class Hypothesis:
     def _changed_engine(self, elsewhere: tuple[AnyChange, ...]) -> Engine:
         engine = self._make_engine(changes.weights(elsewhere))
         if elsewhere:
-            for stimulus in changes.stimuli(self.node, elsewhere):
+            for stimulus in changes.stimuli(self.node, self.engine.state.registry, elsewhere):
                 engine.observe(stimulus, engine.state.now)
         return engine
 
@@ -142,7 +147,7 @@ class Hypothesis:
             return None
         engine = self._engines.pop(before, None)
         if engine is not None:
-            for stimulus in changes.stimuli(self.node, last):
+            for stimulus in changes.stimuli(self.node, self.engine.state.registry, last):
                 engine.observe(stimulus, engine.state.now)
         return engine
 

@@ -4,13 +4,13 @@ A proposal need not be the smallest: the search leaves out what is not needed, a
 """
 
 from collections.abc import Callable
-from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
-from eventsched.domain.objects import PODS, HostPort, Pod, Requirement, pod_requests
-from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.objects import PODS, HostPort, pod_requests
+from eventsched.history.why_not import volume_proposals
+from eventsched.history.why_not.case import Case, Side, missing_labels, removed
+from eventsched.history.why_not.change_value import unit_of
 from eventsched.history.why_not.changes import (
     AnyChange,
     HostPortRemoved,
@@ -19,18 +19,15 @@ from eventsched.history.why_not.changes import (
     NodeSelectorEntryRemoved,
     NodeUncordoned,
     PodLabelRemoved,
-    PodRemoved,
     RequestLimited,
     RequiredNodeAffinityRemoved,
+    ResourceClaimRemoved,
     SpreadConstraintChanged,
     TaintRemoved,
     TermRemoved,
     TolerationAdded,
     WeightChanged,
-    changed_pod,
-    unit_of,
 )
-from eventsched.history.why_not.hypothesis import Hypothesis, Landing
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
 
@@ -40,27 +37,6 @@ _TOO_MANY_PODS = "Too many pods"
 _LARGEST_WEIGHT = 100
 _HARD = "DoNotSchedule"
 _REFUSING = ("NoSchedule", "NoExecute")
-
-
-class Side(Enum):
-    """What is changed if there is a choice."""
-
-    POD = "pod"
-    CLUSTER = "cluster"
-
-
-class Case(NamedTuple):
-    """A refusal: what was tried so far (``made``), and how it ended."""
-
-    hypothesis: Hypothesis
-    made: tuple[AnyChange, ...]
-    landing: Landing
-    side: Side
-
-    @property
-    def pod(self) -> Pod:
-        """The pod with the changes so far."""
-        return changed_pod(self.hypothesis.pod, self.made)
 
 
 def proposals(case: Case) -> list[AnyChange]:
@@ -95,7 +71,9 @@ def _of_node_affinity(case: Case) -> list[AnyChange]:
         if node.labels.get(key) != value
     ]  # fmt: skip
     if case.side is Side.CLUSTER:
-        labels = [NodeLabelSet(key, value) for key, value in wrong] + _labels_of_a_term(case)
+        labels = [NodeLabelSet(key, value) for key, value in wrong] + missing_labels(
+            node.labels, spec.required_node_terms or ()
+        )
         if labels:
             return list(labels)
     removed: list[AnyChange] = [NodeSelectorEntryRemoved(*entry) for entry in wrong]
@@ -104,47 +82,16 @@ def _of_node_affinity(case: Case) -> list[AnyChange]:
     return removed
 
 
-def _labels_of_a_term(case: Case) -> list[NodeLabelSet]:
-    """The labels that the node lacks for the first required term that labels can satisfy."""
-    labels = case.hypothesis.node.labels
-    for term in case.pod.spec.required_node_terms or ():
-        if term.fields:
-            continue
-        missing = [requirement for requirement in term.expressions if not _has(labels, requirement)]
-        if missing and all(requirement.operator in ("In", "Exists") for requirement in missing):
-            return [
-                NodeLabelSet(requirement.key, (*requirement.values, "")[0])
-                for requirement in missing
-            ]
-    return []
-
-
-def _has(labels: dict[str, str], requirement: Requirement) -> bool:
-    """Whether labels meet a requirement; False for Gt and Lt, which labels cannot be set for."""
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return False
-
-
 def _of_ports(case: Case) -> list[AnyChange]:
     taken = [
         (resident, port)
-        for resident in _residents(case)
+        for resident in case.residents()
         for port in resident.pod.spec.host_ports
         for own in case.pod.spec.host_ports
         if own.collides(port)
     ]
     if case.side is Side.CLUSTER:
-        return [_removed(resident) for resident, _ in taken]
+        return [removed(resident.pod) for resident, _ in taken]
     own_ports: dict[HostPort, None] = {
         own: None
         for own in case.pod.spec.host_ports
@@ -168,31 +115,25 @@ def _of_resources(case: Case) -> list[AnyChange]:
     ]
     is_full = _TOO_MANY_PODS in reasons
     has_some = not is_full and len(least) == len(lacking)
-    if case.side is Side.POD and has_some and _fits(case, least):
+    if case.side is Side.POD and has_some and not case.refuses("NodeResourcesFit", least):
         return least
     victims = _victims(case, [*lacking, PODS] if is_full else lacking)
-    if _fits(case, victims):
+    if not case.refuses("NodeResourcesFit", victims):
         return victims
     none = [RequestLimited(name, 0, requests[name]) for name in lacking if requests.get(name, 0)]
     return [*victims, *none] if is_full else list(none)
 
 
-def _fits(case: Case, more: list[AnyChange]) -> bool:
-    landing = case.hypothesis.landing((*case.made, *more))
-    return "NodeResourcesFit" not in landing.plugins
-
-
 def _victims(case: Case, lacking: list[str]) -> list[AnyChange]:
     """The pods of the node, the least important first, until the pod fits. Pods that request none
     of what is lacking stay."""
-    residents = sorted(_residents(case), key=lambda each: (each.pod.priority, -each.booking_order))
     victims: list[AnyChange] = []
-    for resident in residents:
+    for resident in case.residents():
         requests = pod_requests.of(resident.pod.spec).effective
         if PODS not in lacking and not any(requests.get(name, 0) for name in lacking):
             continue
-        victims.append(_removed(resident))
-        if _fits(case, victims):
+        victims.append(removed(resident.pod))
+        if not case.refuses("NodeResourcesFit", victims):
             break
     return victims
 
@@ -215,6 +156,12 @@ def _of_pod_affinity(case: Case) -> list[AnyChange]:
     ]
     labels = [PodLabelRemoved(key, value) for key, value in pod.labels.items()]
     return [*terms, *labels]
+
+
+def _of_devices(case: Case) -> list[AnyChange]:
+    """The pod without its claims. Their devices are not in the log, so nothing of the cluster can
+    be proved to help."""
+    return [ResourceClaimRemoved(name) for name in case.pod.resource_claims]
 
 
 def _of_scores(case: Case) -> list[AnyChange]:
@@ -247,19 +194,6 @@ def _weight(case: Case) -> WeightChanged | None:
     return min(found, key=lambda each: each[0])[1] if found else None
 
 
-def _residents(case: Case) -> list[PodState]:
-    """The pods that are bound to the node, without those that are removed already."""
-    state = case.hypothesis.engine.state
-    removed = {change.uid for change in case.made if isinstance(change, PodRemoved)}
-    uids = state.nodes.residents[case.hypothesis.row]
-    return [state.pods[uid] for uid in uids if uid not in removed]
-
-
-def _removed(resident: PodState) -> PodRemoved:
-    pod = resident.pod
-    return PodRemoved(pod.uid, pod.full_name, pod.priority)
-
-
 _BY_PLUGIN: dict[str, Callable[[Case], list[AnyChange]]] = {
     "TaintToleration": _of_taints,
     "NodeUnschedulable": _of_cordon,
@@ -268,4 +202,6 @@ _BY_PLUGIN: dict[str, Callable[[Case], list[AnyChange]]] = {
     "NodeResourcesFit": _of_resources,
     "PodTopologySpread": _of_spread,
     "InterPodAffinity": _of_pod_affinity,
+    "DynamicResources": _of_devices,
+    **volume_proposals.BY_PLUGIN,
 }

@@ -11,15 +11,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from eventsched.history.why_not.case import Case, Side
+from eventsched.history.why_not.change_value import unit_of
 from eventsched.history.why_not.changes import (
     AnyChange,
     NodeRequired,
     RequestLimited,
     SpreadConstraintChanged,
-    unit_of,
 )
 from eventsched.history.why_not.hypothesis import Hypothesis, Landing
-from eventsched.history.why_not.proposals import Case, Side, proposals
+from eventsched.history.why_not.proposals import proposals
 
 _ROUNDS = 24
 """Refusals that are answered one after the other; more than a profile has filters."""

@@ -8,7 +8,7 @@ from eventsched.domain.objects.placement_terms import Toleration
 from eventsched.history.explain.explanation import Step
 from eventsched.history.explain.workloads.workload import deployment_of, labelled_hash
 from eventsched.history.explain.workloads.workload_kinds import DEPLOYMENT, REPLICA_SET, SHORT_KINDS
-from eventsched.history.why_not.changes import quantity
+from eventsched.history.why_not.change_value import quantity
 from eventsched.questions.attempts.attempt_answers import PodDemands
 from eventsched.scheduling.framework.pod_groups import membership
 
