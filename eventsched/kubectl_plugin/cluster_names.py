@@ -4,7 +4,7 @@ Nothing is sent to the scheduler, except for the names of its streams. Only name
 pods are a hundred times as large.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
@@ -12,8 +12,10 @@ from eventsched import __version__
 from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.cluster.kube.http.access import connect, known_contexts, namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, ApiClient, path
+from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
 from eventsched.kubectl_plugin.scheduler_access import SchedulerOptions, scheduler_access
 from eventsched.kubectl_plugin.service_proxy import LABEL
+from eventsched.scheduling.framework.pod_groups import NAMES
 
 _NAMES_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = "1000"
@@ -38,6 +40,14 @@ class CompletionOptions(SchedulerOptions):
 class _NamedMetadata(msgspec.Struct, frozen=True):
     name: str
     namespace: str = ""
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
+
+    @property
+    def group(self) -> str | None:
+        """The pod group that a pod names."""
+        stated = {**(self.annotations or {}), **(self.labels or {})}
+        return next((group for name in NAMES if (group := stated.get(name))), None)
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -109,15 +119,20 @@ async def _listed(
 async def _targets(
     api: ApiClient, word: str, given: str | None, namespace: str
 ) -> AsyncIterator[str]:
-    """Pods, and the workloads that a word may become. A kind that is typed leaves the rest out."""
+    """Pods, and the workloads that a word may become. A kind that is typed leaves the rest out.
+    Pod groups are those that pods name: clusters need no objects for them."""
     workloads = typed_workloads(word)
     if not any(word.startswith(each.prefix) for each in workloads):
         async for name in _listed(api, "pods", word, given, namespace):
             yield name
     for workload in workloads:
+        within = workload.namespace or namespace
+        if workload.kind == POD_GROUP:
+            async for each in _metadata(api, path("api", "v1", "namespaces", within, "pods")):
+                if each.group is not None:
+                    yield f"{workload.prefix}{each.group}"
         if (resource := _RESOURCES.get(workload.kind)) is None:
             continue
-        within = workload.namespace or namespace
         async for each in _metadata(api, path(*resource[:-1], "namespaces", within, resource[-1])):
             yield f"{workload.prefix}{each.name}"
 

@@ -30,6 +30,13 @@ NAMES = {
     "/apis/apps/v1/namespaces/other/statefulsets": ["db"],
     "/apis/batch/v1/namespaces/shop/jobs": ["night", "noon"],
 }
+GROUP, OLD_GROUP = "scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io/name"
+METADATA: dict[str, dict[str, dict[str, str]]] = {
+    "web-1": {"labels": {GROUP: "train"}, "annotations": {GROUP: "hidden"}},
+    "web-2": {"labels": {"app": "web"}, "annotations": {OLD_GROUP: "taste"}},
+    "db-0": {"labels": {GROUP: ""}, "annotations": {}},
+}
+"""The labels and annotations of some pods."""
 END = ":4"
 
 
@@ -49,7 +56,8 @@ class NamesApi(BaseHTTPRequestHandler):
         else:
             begin = int(query.get("continue", "0"))
             names = NAMES[url.path]
-            items = [{"metadata": {"name": name, "namespace": "kube-system"}}
+            known = {"namespace": "kube-system"}
+            items = [{"metadata": {"name": name, **known, **METADATA.get(name, {})}}
                      for name in names[begin : begin + 2]]  # fmt: skip
             more = {"continue": str(begin + 2)} if names[begin + 2 :] else {}
             self._answer(200, {"items": items, "metadata": more})
@@ -144,9 +152,18 @@ def test_workloads_of_the_cluster(kubeconfig: Path) -> None:
     assert names("explain", "other/sts/") == ["other/sts/db"]
     assert names("explain", "other/s") == ["other/sts/db"]
     assert names("explain", "-n", "other", "sts/") == ["sts/db"]
-    assert names("explain", "rs/") == names("explain", "group/") == names("explain", "x/y/z/") == []
+    assert names("explain", "rs/") == names("explain", "x/y/z/") == []
     assert names("why-not", "deploy/") == []  # a question about a pod
     assert "/api/v1/namespaces/shop/pods" not in _asked_for("deploy/w")
+
+
+def test_pod_groups_of_the_cluster(kubeconfig: Path) -> None:
+    """Those that pods name in labels and annotations, as Coscheduling reads them."""
+    assert names("explain", "group/") == ["group/taste", "group/train"]
+    assert names("explain", "gr") == ["group/taste", "group/train"]
+    assert names("explain", "shop/pg/tr") == ["shop/pg/train"]
+    assert names("explain", "other/group/") == []
+    assert names("why-not", "group/") == []
 
 
 def _asked_for(word: str) -> list[str]:

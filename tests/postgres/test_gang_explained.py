@@ -14,6 +14,7 @@ from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.cli.main import main
+from eventsched.cli.object_names import name_offer
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
@@ -111,6 +112,28 @@ def test_a_group(
 
 def test_a_pod_with_the_name_comes_first(explained: Any) -> None:
     assert explained("default/lonely")["uid"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("group/", ["big", "closed", "lonely", "odd", "short", "train"]),
+        ("gr", ["big", "closed", "lonely", "odd", "short", "train"]),
+        ("group/tr", ["train"]),
+        ("other/gang/", ["train"]),
+        ("-n other group/", ["train"]),
+        ("-n default other/group/", []),
+        ("group/none", []),
+    ],
+)
+def test_completion_has_the_groups(
+    address: str, typed: str, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = f"eventsched explain --database '{address}' {typed}"
+    main([name_offer.COMMAND, "targets", line])
+    word = typed.rpartition(" ")[2]
+    prefix = "group/" if word == "gr" else word.rpartition("/")[0] + "/"
+    assert capsys.readouterr().out.splitlines() == [f"{prefix}{name}" for name in names]
 
 
 def test_the_text(address: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,8 @@
 """Names from the database for completion, by few and bounded queries.
 
-SQLAlchemy is left out: importing it takes longer than the queries. A session writes nothing, and
-waits for the server at most SECONDS. libpq never asks for a password.
+SQLAlchemy is left out: importing it takes longer than the queries. Only pod groups need it
+(``stored_groups``). A session writes nothing, and waits for the server at most SECONDS. libpq never
+asks for a password.
 """
 
 import re
@@ -15,7 +16,7 @@ import psycopg
 from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.eventlog.embedded.embedded_server import DATABASE
 from eventsched.eventlog.embedded.postmaster import Postmaster
-from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN
+from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN, POD_GROUP
 
 MOST = 200
 """Names that are offered at most."""
@@ -115,16 +116,32 @@ def stored_names(
         if kind == "positions":
             rows = connection.execute(_POSITIONS, values).fetchall() if len(streams) == 1 else []
             return [OfferedName(*row) for row in rows]
+        named = _group_names(kind, word, database, data_dir, stream, namespace)
         for names in _SELECTS[kind]:
             query = _MATCHING.replace("{names}", names)
-            if found := connection.execute(query, values).fetchall():
-                return [OfferedName(name) for (name,) in found]
+            found = {name for (name,) in connection.execute(query, values)} | named
+            if found:
+                return list(map(OfferedName, sorted(found)))
     return []
+
+
+def _group_names(
+    kind: str, word: str, database: str | None, data_dir: Path | None, stream: str, namespace: str
+) -> set[str]:
+    """The pod groups that a word may become: the first of them, and the last one."""
+    typed = [each for each in typed_workloads(word) if each.kind == POD_GROUP]
+    if kind != "targets" or not typed:
+        return set()
+    from eventsched.cli.object_names.stored_groups import stored_groups  # slow
+
+    names = stored_groups(typed, database, data_dir, stream, namespace)
+    matching = sorted(name for name in names if name.startswith(word))
+    return {*matching[:MOST], *matching[-1:]}
 
 
 def _workload_values(word: str) -> dict[str, Any]:
     """What _WORKLOADS asks for."""
-    typed = typed_workloads(word)
+    typed = [each for each in typed_workloads(word) if each.kind != POD_GROUP]
     return {
         "prefixes": [each.prefix for each in typed],
         "kinds": [each.kind for each in typed],

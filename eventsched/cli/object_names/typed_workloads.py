@@ -2,12 +2,19 @@
 
 from typing import NamedTuple
 
-from eventsched.history.explain.workloads.workload_kinds import SHORT_KINDS, kind_of
+from eventsched.history.explain.workloads.workload_kinds import (
+    GROUP,
+    POD_GROUP,
+    SHORT_KINDS,
+    kind_of,
+)
+
+_SHORT_KINDS = {**SHORT_KINDS, POD_GROUP: GROUP}
 
 
 class TypedWorkload(NamedTuple):
-    """Workloads of a kind, or pods if that is ``Pod``. ``prefix`` is the part of the word before
-    their names, such as ``shop/deploy/``. An empty namespace means any."""
+    """Workloads or pod groups of a kind, or pods if that is ``Pod``. ``prefix`` is the part of the
+    word before their names, such as ``shop/deploy/``. An empty namespace means any."""
 
     prefix: str
     kind: str
@@ -29,6 +36,6 @@ def typed_workloads(word: str) -> list[TypedWorkload]:
     prefix = word.removesuffix(begun)
     return [
         TypedWorkload(f"{prefix}{short}/", kind, namespace)
-        for kind, short in SHORT_KINDS.items()
+        for kind, short in _SHORT_KINDS.items()
         if short.startswith(begun)
     ]
