@@ -132,6 +132,7 @@ def _try(asked: Asked) -> Any:
     return trial_answer(
         asked.stream(), asked.sees, asked.desk.states, values["at"], asked.body, values["count"],
         plugins, in_words=bool(values.get("text")), full=bool(values.get("full")),
+        display=p.display_of(values),
     )  # fmt: skip
 
 
@@ -162,7 +163,7 @@ _POD_FILTERS = (
 )  # fmt: skip
 _NODES = p.Parameter("nodes", "false leaves the nodes out", "boolean", default=True)
 _OF_POD = (p.POD_NAMESPACE, p.POD_NAME, p.POD_UID, p.STREAM)
-_WORDS = (p.WIDTH, p.FULL)
+_WORDS = (p.WIDTH, p.FULL, p.BARS, p.COLOURS)
 _OUTCOME = p.Parameter("outcome", "with this outcome", values=_SCHEMA_OUTCOMES)
 _AFTER = p.Parameter("after", "from this position on, the oldest first", "integer")
 _WAIT = p.Parameter(
@@ -251,7 +252,8 @@ OPERATIONS = (
     ),
     Operation(
         "/pods/{namespace}/{name}/why-not", "The smallest change with which it lands on a node",
-        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "the node", required=True), p.WIDTH),
+        (*_OF_POD, p.ATTEMPT, p.Parameter("node", "the node", required=True), p.WIDTH,
+         p.COLOURS),
         "Remedies", _why_not, slow=True,
     ),
     Operation(
@@ -277,7 +279,7 @@ OPERATIONS = (
     Operation(
         "/queue", "Which pods wait, in which order, and what for",
         (p.STREAM, p.AT, p.Parameter("queue", "only this one", values=PLACES), p.OFFSET,
-         p.PAGE_LIMIT, p.FULL, p.WIDE),
+         p.PAGE_LIMIT, p.WIDTH, p.FULL, p.WIDE, p.COLOURS),
         answers.QueueAnswer, _queue, slow=True,
     ),
     Operation(
@@ -295,7 +297,8 @@ OPERATIONS = (
         "/try", "Where pods would go if they were submitted",
         (p.STREAM, p.AT, p.Parameter(
             "count", "the number of pods of the template", "integer", least=1, most=MOST_PODS),
-         p.Parameter("text", "true adds the answer in words", "boolean", default=False), p.FULL),
+         p.Parameter("text", "true adds the answer in words", "boolean", default=False),
+         p.WIDTH, p.FULL, p.COLOURS),
         "Trial", _try, slow=True, method="POST",
         body="Pods, Deployments, ReplicaSets, StatefulSets, Jobs and what comes with them",
     ),

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from eventsched.cli.screen.colours import painted, plain
+from eventsched.cli.screen.display import Display
 from eventsched.domain.errors import InputError
 
 MOST = 2**62
@@ -89,6 +91,12 @@ class Parameter(NamedTuple):
         return number
 
 
+def display_of(values: Mapping[str, Any]) -> Display:
+    """What the client's terminal shows, as WIDTH, BARS and COLOURS say."""
+    paint = painted if values.get(COLOURS.name) else plain
+    return Display(values.get(WIDTH.name, 0), values.get(BARS.name, False), paint)
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
@@ -145,6 +153,13 @@ FULL = Parameter(
     "full", "of an answer in words: everything, not only the first rows", "boolean", default=False
 )
 WIDE = Parameter("wide", "of an answer in words: more columns", "boolean", default=False)
+BARS = Parameter(
+    "bars", "of an answer in words: bars before scores, if `width` has room for them", "boolean",
+    default=False,
+)  # fmt: skip
+COLOURS = Parameter(
+    "colours", "of an answer in words: with a terminal's colours", "boolean", default=False
+)
 FROM = Parameter("from", "from this position or time on, as `at` of /state takes it")
 UNTIL = Parameter("until", "before this position or time")
 BEFORE = Parameter(

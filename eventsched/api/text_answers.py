@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from eventsched.api import parameters as p
 from eventsched.api.desk.asked import Asked
 from eventsched.api.desk.present_or_past import end_of, pod_of_path, workload_of_path
 from eventsched.questions.explanations import pod_remedies_text, pod_story, workload_story
@@ -16,7 +17,7 @@ def _explain(asked: Asked) -> str:
     stream = asked.stream()
     return pod_story(
         stream, asked.sees, pod_of_path(asked, stream), values["attempt"], values["node"],
-        values["width"], end_of(asked, stream), full=values["full"],
+        p.display_of(values), end_of(asked, stream), full=values["full"],
     )  # fmt: skip
 
 
@@ -25,15 +26,15 @@ def _why_not(asked: Asked) -> str:
     values, stream = asked.values, asked.stream()
     return pod_remedies_text(
         stream, asked.sees, asked.desk.states, pod_of_path(asked, stream), values["attempt"],
-        values["node"], list(asked.desk.plugins), values["width"],
+        values["node"], list(asked.desk.plugins), p.display_of(values),
     )  # fmt: skip
 
 
 def _workload(asked: Asked) -> str:
     values, word = asked.values, workload_of_path(asked)
     return workload_story(
-        asked.stream(), asked.sees, asked.desk.states, values["namespace"], word, values["width"],
-        full=values["full"],
+        asked.stream(), asked.sees, asked.desk.states, values["namespace"], word,
+        p.display_of(values), full=values["full"],
     )  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def _queue(asked: Asked) -> str:
     with asked.desk.states.at(stream, values["at"]) as folded:
         return queue_words(
             stream, asked.sees, folded, values["queue"], plugins, is_now=values["at"] is None,
-            full=values["full"], wide=values["wide"],
+            full=values["full"], wide=values["wide"], display=p.display_of(values),
         )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from eventsched.cli.answers.answer_forms import add_output_option, is_document, 
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.state_output import difference_json, difference_lines
 from eventsched.cli.output.tables import counted
+from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.state_differences import ObjectDifference, differences
 
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         print_document(document, options.output)
         return 0
     print(f"stream {stream}, from position {before.position} to {after.position}")
-    for line in difference_lines(found):
+    for line in difference_lines(found, display_of_output().paint):
         print(line)
     print(_sum(found))
     return 0

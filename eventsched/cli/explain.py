@@ -12,10 +12,9 @@ from eventsched.cli.archive_options import add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.output.time_format import with_distance
 from eventsched.cli.output.workload_output import workload_json, workload_text
-from eventsched.cli.screen.bars import output_has_bars
+from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import database
@@ -185,8 +184,8 @@ def _explain_workload(
     if is_document(options.output):
         print_document(workload_json(workload, log.stream, members), options.output)
     else:
-        now, width = time.time_ns() // 1_000, width_of_output()
-        print(workload_text(workload, log.stream, now, width, members, full=options.full))
+        now, display = time.time_ns() // 1_000, display_of_output()
+        print(workload_text(workload, log.stream, now, display, members, full=options.full))
     return 0
 
 
@@ -203,8 +202,7 @@ def _explain(
         print_document(story_json(explained), options.output)
     else:
         now = time.time_ns() // 1_000
-        width, bars = width_of_output(), output_has_bars()
-        print(story_text(explained, now, width, full=options.full, bars=bars))
+        print(story_text(explained, now, display_of_output(), full=options.full))
     return 0
 
 
@@ -242,5 +240,5 @@ def _explain_why_not(
     if is_document(options.output):
         print_document(why_not_json(found, evidence.stream), options.output)
     else:
-        print(why_not_text(found, width_of_output()))
+        print(why_not_text(found, display_of_output()))
     return 0

@@ -13,6 +13,7 @@ from eventsched.cli.answers.answer_forms import ends_unread, has_pager
 from eventsched.cli.answers.pager import paged
 from eventsched.cli.database_options import database_of
 from eventsched.cli.object_names import name_offer
+from eventsched.cli.screen.character_fallback import fall_back_to_ascii
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.log_errors import ConflictError, CorruptLogError, FencedError
 from eventsched.process.exit_codes import BAD_INPUT, ENVIRONMENT, STOPPED
@@ -147,6 +148,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    fall_back_to_ascii(sys.stdout)
     if arguments[:1] == [name_offer.COMMAND]:
         return name_offer.offer_names(arguments[1:])
     options = _parsed(arguments)

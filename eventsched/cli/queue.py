@@ -10,17 +10,17 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
-from eventsched.cli.output.state_output import (
-    anomalies_json,
-    anomalies_text,
+from eventsched.cli.output.queues.anomaly_output import anomalies_json, anomalies_text
+from eventsched.cli.output.queues.queue_output import (
     missed_json,
     missed_text,
-    place_text,
     queue_text,
     waiting_json,
 )
+from eventsched.cli.output.state_output import place_text
 from eventsched.cli.output.time_format import iso
 from eventsched.cli.replay import assembled
+from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -118,9 +118,10 @@ def run(options: argparse.Namespace) -> int:
     if is_document(options.output):
         _print_document(folded, stream, now, shown, guesses, options.output)
         return 0
-    is_wide = options.output == WIDE
+    shape = {"full": options.full, "wide": options.output == WIDE}
     place = place_text({"position": folded.position, "now": folded.state.now}, stream)
-    print(f"{place}\n\n{queue_text(shown, now, guesses, full=options.full, wide=is_wide)}")
+    text = queue_text(shown, now, guesses, **shape, display=display_of_output())
+    print(f"{place}\n\n{text}")
     return 0
 
 
@@ -151,8 +152,6 @@ def _refuse_waiting(options: argparse.Namespace, chosen: str) -> None:
         if getattr(options, name) is not None:
             problem = f"is about the pods that wait, not about {chosen}"
             raise InputError(f"--{name}", problem, "leave one of the two out")
-    if options.output == WIDE:
-        raise InputError("-o wide", f"has no more columns for {chosen}", "leave it out")
 
 
 def _run_anomalies(options: argparse.Namespace) -> int:

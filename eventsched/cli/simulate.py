@@ -13,8 +13,8 @@ from eventsched.cli.database_options import DATA_DIR, add_database_options, data
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.progress import ProgressLine
 from eventsched.cli.output.simulation_output import summary_text
-from eventsched.cli.output.tables import duration, width_of_output
-from eventsched.cli.screen.bars import output_has_bars
+from eventsched.cli.output.tables import duration
+from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.load import Source
@@ -235,7 +235,7 @@ def _run(
         if options.why is not None:
             text = f"{options.why} has not arrived by then"
             if story is not None:
-                text = story_text(story, width=width_of_output(), bars=output_has_bars())
+                text = story_text(story, display=display_of_output())
             print(f"\n{text}")
     _warn_of_still_nodes(str(options.generate or ""), report)
     for plugin, message in report.failures.items():

@@ -15,6 +15,7 @@ from eventsched.cli.output.state_output import (
     state_text,
     with_times,
 )
+from eventsched.cli.screen.character_fallback import shows_all
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -129,6 +130,6 @@ def _write_manifests(state: SchedulerState) -> None:
     print('{"apiVersion": "v1", "kind": "List", "items": [')
     before = ""
     for item in state_manifests(state):
-        sys.stdout.write(f"{before}{json.dumps(item, ensure_ascii=False)}")
+        sys.stdout.write(f"{before}{json.dumps(item, ensure_ascii=not shows_all(sys.stdout))}")
         before = ",\n"
     print("\n]}")

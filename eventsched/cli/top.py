@@ -1,7 +1,6 @@
 """``eventsched top``: a live screen of what happens now."""
 
 import argparse
-import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,7 +12,8 @@ from eventsched.cli.answers.answer_forms import add_output_option, is_document, 
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.screen import live_terminal
-from eventsched.cli.screen.colours import Style, painted, plain, uses_colours
+from eventsched.cli.screen.colours import Style
+from eventsched.cli.screen.display import display_of_output
 from eventsched.cli.screen.now_frame import frame
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         raise InputError(f"-o {options.output}", "prints no live screen", "add --once")
     if not options.once and not live_terminal.is_interactive():
         raise InputError("top", "needs a terminal for its screen and its keys", "add --once")
-    paint = painted if uses_colours(is_terminal=sys.stdout.isatty()) else plain
+    paint = display_of_output().paint
     with (
         database.reader_address(*database_of(options)) as address,
         closing(DatabaseStreams(address)) as streams,

@@ -9,6 +9,7 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.trial_output import trial_json, trial_text
+from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import load, node_template
 from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
@@ -96,12 +97,12 @@ def run(options: argparse.Namespace) -> int:
     if options.count == _MAX:
         return _most(options, cluster, submission, place)
     trial = run_submission(cluster, submission, templates)
-    done, room, proposal = trial.done, trial.room, trial.proposal
+    came = trial.done, trial.room, trial.proposal
     if is_document(options.output):
-        print_document({**place, **trial_json(done, room, proposal)}, options.output)
+        print_document({**place, **trial_json(*came)}, options.output)
     else:
-        print(trial_text(done, room, proposal, full=options.full))
-    return DIFFERS if done.pending else 0
+        print(trial_text(*came, full=options.full, display=display_of_output()))
+    return DIFFERS if trial.done.pending else 0
 
 
 def _most(

@@ -22,7 +22,9 @@ from eventsched.cli.answers.answer_forms import (
 )
 from eventsched.cli.answers.pager import paged
 from eventsched.cli.main import CommandParser
-from eventsched.cli.output.tables import width_of_output
+from eventsched.cli.screen.character_fallback import fall_back_to_ascii
+from eventsched.cli.screen.colours import painted
+from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.kube.http.access import namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, path
@@ -133,13 +135,13 @@ def _why_not(options: argparse.Namespace, namespace: str) -> ApiQuestion:
     if target.kind != POD:
         raise InputError("POD", f"{target.word} is a workload", "name one of its pods")
     place = path("pods", target.namespace or namespace, target.name, "why-not")
-    params = {"node": options.node, "attempt": options.attempt, **_words(options)}
-    params.pop("full")
-    return ApiQuestion(place, params)
+    words = _only(_words(options), "width", "colours")
+    return ApiQuestion(place, {"node": options.node, "attempt": options.attempt, **words})
 
 
 def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
-    params = {"queue": options.queue, "at": options.at, "full": _words(options)["full"]}
+    words = _only(_words(options), "width", "full", "colours")
+    params = {"queue": options.queue, "at": options.at, **words}
     if is_document(options.output):
         params |= {"limit": "1000"}
     if options.output == WIDE:
@@ -148,7 +150,8 @@ def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
 
 
 def _try(options: argparse.Namespace, namespace: str) -> ApiQuestion:
-    params = {"count": options.count, "at": options.at, "full": _words(options)["full"]}
+    words = _only(_words(options), "width", "full", "colours")
+    params = {"count": options.count, "at": options.at, **words}
     if options.output == "text":
         params["text"] = "true"
     return ApiQuestion("/try", params, read_text(options.filename).encode())
@@ -156,8 +159,21 @@ def _try(options: argparse.Namespace, namespace: str) -> ApiQuestion:
 
 def _words(options: argparse.Namespace) -> dict[str, str]:
     """The parameters of an answer in words."""
-    width = min(width_of_output(), _WIDEST)
-    return {"width": str(width), "full": "true" if options.full else "false"}
+    display = display_of_output()
+    return {
+        "width": str(min(display.width, _WIDEST)),
+        "full": _flag(options.full),
+        "bars": _flag(display.bars),
+        "colours": _flag(display.paint is painted),
+    }
+
+
+def _only(words: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: words[name] for name in names}
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
 
 
 # --- answers ----------------------------------------------------------------------------------
@@ -193,6 +209,7 @@ def _printed(options: argparse.Namespace, question: ApiQuestion, answer: bytes) 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    fall_back_to_ascii(sys.stdout)
     options = parser().parse_args(arguments)
     prog = f"kubectl eventsched {options.command}"
     code = 0

@@ -7,6 +7,7 @@ from typing import Any
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.why_not_output import why_not_json, why_not_text
 from eventsched.cli.output.workload_output import workload_json, workload_text
+from eventsched.cli.screen.display import Display
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
@@ -46,16 +47,16 @@ def pod_story(
     pod: str,
     attempt: int | None,
     node: str | None,
-    width: int,
+    display: Display,
     end: int | None = None,
     *,
     full: bool,
 ) -> str:
-    """The same in words, as ``eventsched explain`` prints it at a width (0: no limit)."""
+    """The same in words, as ``eventsched explain`` prints it on a display."""
     explained = _explained(stream, sees, pod, attempt, node, end)
     explained = with_nodes_to_open(explained, stream, end)
     now = time.time_ns() // 1_000 if end is None else record_time(stream, end - 1)
-    return story_text(explained, now or 0, width, full=full)
+    return story_text(explained, now or 0, display, full=full)
 
 
 def with_nodes_to_open(
@@ -93,10 +94,10 @@ def pod_remedies_text(
     attempt: int | None,
     node: str,
     plugins: list[Path],
-    width: int,
+    display: Display,
 ) -> str:
-    """The same in words, as ``eventsched explain --why-not`` prints them at a width."""
-    return why_not_text(_remedies(stream, sees, states, pod, attempt, node, plugins), width)
+    """The same in words, as ``eventsched explain --why-not`` prints them on a display."""
+    return why_not_text(_remedies(stream, sees, states, pod, attempt, node, plugins), display)
 
 
 def workload_explanation(
@@ -111,12 +112,12 @@ def workload_explanation(
 
 def workload_story(
     stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str,
-    width: int, *, full: bool,
+    display: Display, *, full: bool,
 ) -> str:  # fmt: skip
-    """The same in words, as ``eventsched explain`` prints them at a width."""
+    """The same in words, as ``eventsched explain`` prints them on a display."""
     workload, members = _workload(stream, sees, states, namespace, word)
     now = time.time_ns() // 1_000
-    return workload_text(workload, stream.name, now, width, members, full=full)
+    return workload_text(workload, stream.name, now, display, members, full=full)
 
 
 def _workload(

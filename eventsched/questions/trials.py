@@ -8,6 +8,7 @@ from typing import Any
 
 from eventsched.cli.output.trial_output import trial_json, trial_text
 from eventsched.cli.replay import assembled
+from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.cluster.files import decoded_text
 from eventsched.cluster.sources import manifests
 from eventsched.cluster.sources.admission import Admission
@@ -177,6 +178,7 @@ def trial_answer(
     *,
     in_words: bool = False,
     full: bool = False,
+    display: Display = PLAIN,
 ) -> dict[str, Any]:
     """What would come of pods (YAML or JSON) on the state of a position or time, as ``eventsched
     try -o json`` prints it, with ``warnings``; ``in_words`` adds the ``text`` that it prints
@@ -206,7 +208,7 @@ def trial_answer(
         "position": cluster.position,
         **trial_json(*came),
         "warnings": submission.warnings,
-        **({"text": trial_text(*came, full=full)} if in_words else {}),
+        **({"text": trial_text(*came, full=full, display=display)} if in_words else {}),
     }
 
 

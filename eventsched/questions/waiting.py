@@ -6,15 +6,12 @@ from pathlib import Path
 import msgspec
 
 from eventsched.cli.log_at import OpenLog
-from eventsched.cli.output.state_output import (
-    anomalies_json,
-    first_of_queues,
-    place_text,
-    queue_text,
-    waiting_json,
-)
+from eventsched.cli.output.queues.anomaly_output import anomalies_json
+from eventsched.cli.output.queues.queue_output import first_of_queues, queue_text, waiting_json
+from eventsched.cli.output.state_output import place_text
 from eventsched.cli.output.time_format import iso
 from eventsched.cli.queue import assembly_in_force, wait_estimates
+from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.anomalies import stored_anomalies
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
@@ -75,6 +72,7 @@ def queue_words(
     is_now: bool,
     full: bool,
     wide: bool,
+    display: Display = PLAIN,
 ) -> str:
     """All of them in words, as ``eventsched queue`` prints them: without ``full`` the first of
     each queue, if ``wide`` with more columns. Raises InputError, also if they are more than
@@ -87,7 +85,8 @@ def queue_words(
     shown = waiting if full else first_of_queues(waiting)
     guesses = wait_estimates(OpenLog(stream.log, stream.log), folded.position, now, shown)
     place = place_text({"position": folded.position, "now": folded.state.now}, stream.name)
-    return f"{place}\n\n{queue_text(waiting, now, guesses, full=full, wide=wide)}"
+    text = queue_text(waiting, now, guesses, full=full, wide=wide, display=display)
+    return f"{place}\n\n{text}"
 
 
 def _waiting(

@@ -51,10 +51,10 @@ def test_words_are_what_the_commands_print(
     full = words_of(client, f"/pods/{name}/explain?{at}&width=70&full=true&node=node-00003")
     assert full == printed(capsys, logs, *of_one, "--full", "--node", "node-00003") != story
     place = failed["position"]
-    queue = words_of(client, f"/queue?stream={TIGHT}&at={place}&full=true")
+    queue = words_of(client, f"/queue?stream={TIGHT}&at={place}&full=true&width=70")
     assert queue == printed(capsys, logs, "queue", *NARROW, "--at", str(place), "--full")
     assert "#" in queue
-    wide = words_of(client, f"/queue?stream={TIGHT}&at={place}&full=true&wide=true")
+    wide = words_of(client, f"/queue?stream={TIGHT}&at={place}&full=true&wide=true&width=70")
     wider = ("queue", *NARROW, "--at", str(place), "--full", "-o", "wide")
     assert wide == printed(capsys, logs, *wider)
     assert "ATTEMPTS" in wide

@@ -50,15 +50,22 @@ class Printed(NamedTuple):
     err: str
 
 
-def run(*words: str) -> Printed:
-    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+class TerminalText(StringIO):
+    """Text that is printed on a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run(*words: str, shown: type[StringIO] = StringIO) -> Printed:
+    with redirect_stdout(shown()) as out, redirect_stderr(StringIO()) as err:
         code = main([*words, "--stream", TIGHT])
     return Printed(code, out.getvalue(), err.getvalue())
 
 
-def logged(database: str, *words: str) -> str:
+def logged(database: str, *words: str, shown: type[StringIO] = StringIO) -> str:
     """What the command prints that reads the database."""
-    with redirect_stdout(StringIO()) as out:
+    with redirect_stdout(shown()) as out:
         assert eventsched([*words, "--stream", TIGHT, "--database", database]) == 0
     return out.getvalue()
 
@@ -190,6 +197,30 @@ def test_each_user_sees_what_the_own_rights_show(
     assert (refused.code, "may not list pods in" in refused.err) == (2, True)
     refused = run("explain", name, *stranger)
     assert (refused.code, f'resourceNames: ["{PROXIED}"]' in refused.err) == (2, True)
+
+
+def test_a_terminal_shows_bars_and_colours_as_of_eventsched(
+    plane: ControlPlane, namespace: str, url: str, database: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    for variable, value in {"COLUMNS": "130", "TERM": "xterm", "EVENTSCHED_PAGER": ""}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    publish(plane, namespace, url)
+    admin = (f"--kubeconfig={plane.kubeconfig}", "--service", f"{namespace}/eventsched")
+    with psycopg.connect(database) as connection:
+        placed = connection.execute(
+            "SELECT pod FROM eventsched.decisions WHERE stream = %s AND runner_up IS NOT NULL",
+            [TIGHT],
+        ).fetchone()
+    assert placed is not None
+    (tmp_path / "pod.yaml").write_text(WANTED)
+    trial = ("try", "-f", str(tmp_path / "pod.yaml"))
+    for words in (("explain", f"default/{placed[0]}"), ("queue", "--at", "200"), trial):
+        text = logged(database, *words, shown=TerminalText)
+        assert run(*words, *admin, shown=TerminalText) == (0, text, "")
+        assert ("█" in text) is (words[0] == "explain")
+        assert "\x1b[" in text
 
 
 def of_chart(namespace: str, *accounts: str) -> list[Object]:

@@ -103,7 +103,6 @@ def test_the_plugins_as_they_are_miss_none(place: Path, capsys: pytest.CaptureFi
     ("words", "problem"),
     [
         (("--from", "3"), "--from: is about --missed-wake-ups"),
-        (("--missed-wake-ups", "-o", "wide"), "-o wide: has no more columns for --missed-wake-ups"),
         (("--missed-wake-ups", "--at", "3"), "--at: is about the pods that wait"),
         (("--missed-wake-ups", "--from", "x"), "--from: 'x' is neither a position nor a time"),
     ],

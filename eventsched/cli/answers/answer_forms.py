@@ -1,7 +1,7 @@
 """The forms of an answer, which ``-o`` chooses alike for every command.
 
-``table`` and ``text`` are what people read, and mean the same; ``wide`` is a table with more
-columns, of the commands that have some; ``json`` and ``yaml`` are the same document for programs.
+``table`` and ``text`` are what people read, and mean the same; ``wide`` is the same with all the
+columns that there are; ``json`` and ``yaml`` are the same document for programs.
 """
 
 import argparse
@@ -9,6 +9,8 @@ import json
 import sys
 from collections.abc import Iterable
 from typing import Any
+
+from eventsched.cli.screen.character_fallback import shows_all
 
 JSON, YAML, WIDE = "json", "yaml", "wide"
 _READ = ("table", "text")
@@ -24,12 +26,14 @@ def add_output_option(
     pages: bool = True,
 ) -> None:
     """Adds ``-o``, and ``--no-pager`` if the answer ``pages``. ``form`` is the one that is printed
-    otherwise; with ``wide`` the command has more columns, and ``more`` are forms of it alone.
-    Others end with exit code 2."""
-    forms = (form, *((WIDE,) if wide else ()), *(each for each in (JSON, YAML) if each != form))
+    otherwise, and ``more`` are forms of the command alone; other words end with exit code 2.
+    Every command takes ``wide``: it gets the word if it has more columns (``wide``), else ``form``,
+    which has all already."""
+    forms = (form, WIDE, *(each for each in (JSON, YAML) if each != form))
 
     def form_of(word: str) -> str:
-        return form if word in _READ and form in _READ else word
+        has_all = (word in _READ and form in _READ) or (word == WIDE and not wide)
+        return form if has_all else word
 
     parser.add_argument(
         "-o", dest="output", type=form_of, choices=(*forms, *more), default=form,
@@ -67,7 +71,7 @@ def is_document(output: str | None) -> bool:
 def print_document(document: Any, output: str, indent: int | None = None) -> None:
     """Prints plain data as one document, JSON in one line unless it is indented."""
     if output == JSON:
-        print(json.dumps(document, ensure_ascii=False, indent=indent))
+        print(json.dumps(document, ensure_ascii=not shows_all(sys.stdout), indent=indent))
     else:
         # YAML has no tuples and no enumerations, JSON makes them plain.
         sys.stdout.write(yaml_text(json.loads(json.dumps(document))))
@@ -76,7 +80,9 @@ def print_document(document: Any, output: str, indent: int | None = None) -> Non
 def document_of_several(text: str, output: str) -> str:
     """One of several JSON documents in a form, without the end of its last line: a line of JSON,
     or a document of YAML, which begins with ``---``."""
-    return text if output == JSON else f"---\n{yaml_text(json.loads(text))}".rstrip("\n")
+    if output == YAML:
+        return f"---\n{yaml_text(json.loads(text))}".rstrip("\n")
+    return text if shows_all(sys.stdout) else json.dumps(json.loads(text))
 
 
 def yaml_text(document: Any) -> str:
@@ -84,5 +90,7 @@ def yaml_text(document: Any) -> str:
     import yaml  # only this form needs it
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    written: str = yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    written: str = yaml.dump(
+        document, Dumper=dumper, sort_keys=False, allow_unicode=shows_all(sys.stdout)
+    )
     return written

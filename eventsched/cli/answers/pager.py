@@ -107,6 +107,11 @@ class PagedOutput(io.TextIOBase):
         """The terminal's."""
         return self._terminal.fileno()
 
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """The terminal's."""
+        return self._terminal.encoding
+
     def isatty(self) -> bool:
         """Whether it is a terminal: it is."""
         return True

@@ -6,6 +6,7 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.diagnosis_output import diagnosis_json, diagnosis_text
+from eventsched.cli.screen.display import display_of_output
 from eventsched.eventlog import database
 from eventsched.eventlog.inspection.database_checks import diagnose
 from eventsched.eventlog.inspection.database_facts import read_facts
@@ -35,5 +36,5 @@ def run(options: argparse.Namespace) -> int:
     if is_document(options.output):
         print_document(diagnosis_json(diagnosis), options.output)
     else:
-        print(diagnosis_text(diagnosis))
+        print(diagnosis_text(diagnosis, display_of_output().paint))
     return DIFFERS if diagnosis.is_refused else 0

@@ -3,16 +3,18 @@
 from typing import Any
 
 from eventsched.cli.output.tables import counted
+from eventsched.cli.screen.colours import Paint, Style, plain
 from eventsched.eventlog.inspection.database_checks import CHECKS, Diagnosis
 from eventsched.eventlog.inspection.database_findings import Severity
 
 
-def diagnosis_text(diagnosis: Diagnosis) -> str:
+def diagnosis_text(diagnosis: Diagnosis, paint: Paint = plain) -> str:
     """Each finding in three lines, then what was checked."""
     lines = []
     for check, finding in diagnosis.findings:
+        style = Style.RED if finding.severity is Severity.REFUSE else Style.YELLOW
         lines += [
-            f"{finding.severity}: {check}: {finding.problem}",
+            paint(f"{finding.severity}: {check}: {finding.problem}", style),
             f"  why: {finding.why}",
             f"  remedy: {finding.remedy}",
             "",
@@ -21,7 +23,8 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     refused = sum(f.severity is Severity.REFUSE for _, f in diagnosis.findings)
     made = counted(len(CHECKS) - len(diagnosis.unchecked), "check")
     warnings = counted(len(diagnosis.findings) - refused, "warning")
-    lines.append(f"{made}: {counted(refused, 'reason')} to refuse, {warnings}")
+    style = Style.RED if refused else Style.YELLOW if diagnosis.findings else Style.GREEN
+    lines.append(paint(f"{made}: {counted(refused, 'reason')} to refuse, {warnings}", style))
     return "\n".join(lines)
 
 

@@ -4,15 +4,17 @@ from typing import Any
 
 from eventsched.cli.output.headline_output import (
     headline_json,
+    headline_style,
     headline_text,
     step_text,
     story_lines,
 )
-from eventsched.cli.output.tables import counted, filled, table
+from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import iso, moment, zone
-from eventsched.cli.screen.bars import bar
+from eventsched.cli.screen.colours import Style
+from eventsched.cli.screen.display import PLAIN, Display
+from eventsched.cli.screen.score_table import score_table
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
-from eventsched.domain.records.verdicts import MAX_NODE_SCORE
 from eventsched.history.decision_vectors import NodeScore, VectorSource
 from eventsched.history.explain.explanation import (
     ExplainedAttempt,
@@ -27,74 +29,72 @@ from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
 from eventsched.history.reason_codes import differences, failed_plugins, reason_codes
 
-_BAR = 10
-"""Characters of a score's bar."""
-
 
 def story_text(
-    explained: Explanation, now: int = 0, width: int = 0, *, full: bool = False, bars: bool = False
+    explained: Explanation, now: int = 0, display: Display = PLAIN, *, full: bool = False
 ) -> str:
     """The pod's state, its history in order, and for the explained attempt the reasons for and
-    against nodes. ``now`` (µs) is the time that distances refer to; lines are wrapped to ``width``
-    characters (0: not at all); repeated attempts are merged unless ``full``. With ``bars`` scores
-    have bars, if they fit into the width."""
+    against nodes. ``now`` (µs) is the time that distances refer to; lines are wrapped to the width
+    of the ``display``; repeated attempts are merged unless ``full``."""
     pod = explained.pod
-    lines = [filled(line, width) for line in headline_text(explained, now)]
-    lines += ["", f"uid {pod.uid}, stream {explained.stream}"]
+    headline, *step = headline_text(explained, now)
+    lines = [display.line(headline, headline_style(explained))]
+    lines += [display.line(line, Style.BOLD) for line in step]
+    lines += ["", display.line(f"uid {pod.uid}, stream {explained.stream}")]
     if explained.older:
         places = ", ".join(f"{pod.uid} (position {pod.position})" for pod in explained.older)
-        lines.append(f"the newest of {len(explained.older) + 1} of that name; before: {places}")
+        number = len(explained.older) + 1
+        lines.append(display.line(f"the newest of {number} of that name; before: {places}"))
     if explained.begin:
-        lines.append(
-            f"its records before position {explained.begin} were dropped, so its begin is not "
-            "known; --from-archive FOLDER has them"
-        )
+        text = f"its records before position {explained.begin} were dropped, so its begin is not "
+        lines.append(display.line(f"{text}known; --from-archive FOLDER has them"))
     rows = [
         (moment(line.at), line.position, line.text) for line in story_lines(explained, full=full)
     ]
     header = (f"time {zone(explained.steps[-1].at)}".rstrip(), "position", "what")
-    lines += ["", table(header, rows, width=width)]
+    lines += ["", display.table(header, rows)]
     attempt, preemption = explained.explained, explained.preemption
     choice = []
     if attempt is not None:
-        room = width if bars else 0
-        choice = _why_chosen(attempt, room) + _waits(explained, attempt)
-        choice += _why_not(attempt, width, room)
-        choice += [filled(line, width) for line in _source(attempt)]
-    victims = [] if preemption is None else _victims(preemption)
+        choice = _why_chosen(attempt, display) + _waits(explained, attempt, display)
+        choice += _why_not(attempt, display)
+        choice += [display.line(line) for line in _source(attempt)]
+    victims = [] if preemption is None else _victims(preemption, display)
     if preemption is not None and attempt is not None and preemption.position < attempt.position:
         return "\n".join(lines + victims + choice)
     return "\n".join(lines + choice + victims)
 
 
-def _why_chosen(attempt: ExplainedAttempt, room: int) -> list[str]:
+def _why_chosen(attempt: ExplainedAttempt, display: Display) -> list[str]:
     decided = attempt.decided
     if not attempt.compared:
         return []
     after = "" if decided.outcome in (Outcome.SCHEDULED, Outcome.WAITING) else ", which then failed"
-    lines = ["", f"Why {decided.node} at attempt {decided.attempt}{after}, and the next best:"]
-    lines.append(_scores(attempt.compared, room))
+    title = f"Why {decided.node} at attempt {decided.attempt}{after}, and the next best:"
+    lines = ["", display.line(title, Style.BOLD), score_table(attempt.compared, display)]
     if decided.ties > 1:
-        lines.append(
-            f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
-            f"attempt) chose number {decided.draw % decided.ties} of them, counting from 0"
-        )
+        text = f"{decided.ties} nodes had {decided.score}; the draw {decided.draw} (seed, pod, "
+        number = decided.draw % decided.ties
+        lines.append(display.line(f"{text}attempt) chose number {number} of them, counting from 0"))
     lines += [
-        f"{sample.source} had samples of {counted(sample.nodes, 'node')}, "
-        f"{sample.age:.1f}s old (position {sample.position})"
+        display.line(
+            f"{sample.source} had samples of {counted(sample.nodes, 'node')}, "
+            f"{sample.age:.1f}s old (position {sample.position})"
+        )
         for sample in attempt.samples
     ]
     return lines
 
 
-def _waits(explained: Explanation, attempt: ExplainedAttempt) -> list[str]:
+def _waits(explained: Explanation, attempt: ExplainedAttempt, display: Display) -> list[str]:
     waits = waits_of_attempt(explained.steps, attempt.position)
     if not waits:
         return []
     rows = [(wait.plugin, wait.point, ", ".join(wait.writes), _length(wait)) for wait in waits]
     number = attempt.decided.attempt
     header = ("plugin", "at", "what was asked of the cluster", "how long")
-    return ["", f"What its bind waited for at attempt {number}:", table(header, rows)]
+    title = display.line(f"What its bind waited for at attempt {number}:", Style.BOLD)
+    return ["", title, display.table(header, rows)]
 
 
 def _length(wait: PluginWait) -> str:
@@ -104,11 +104,11 @@ def _length(wait: PluginWait) -> str:
     return f"{wait.seconds:.3f}s{given_up}"
 
 
-def _victims(preemption: PreemptionExplanation) -> list[str]:
+def _victims(preemption: PreemptionExplanation, display: Display) -> list[str]:
     decided = preemption.decided
-    lines = ["", f"Who has to leave {decided.node} for it:"]
+    lines = ["", display.line(f"Who has to leave {decided.node} for it:", Style.BOLD)]
     fates = zip(preemption.victims, preemption.outcomes, strict=True)
-    lines.append(table(("pod", "outcome"), fates))
+    lines.append(display.table(("pod", "outcome"), fates))
     if not preemption.landed:
         lines.append("it has not been placed since")
     else:
@@ -117,71 +117,40 @@ def _victims(preemption: PreemptionExplanation) -> list[str]:
     if preemption.compared:
         others = f" of {decided.candidates} candidates" if decided.candidates > 1 else ""
         why = CRITERIA.get(decided.criterion, decided.criterion)
-        lines += ["", f"Why {decided.node}{others}: {why}"]
-        header = ("node", "budgets violated", "highest priority", "sum", "victims", "started")
+        lines += ["", display.line(f"Why {decided.node}{others}: {why}", Style.BOLD)]
+        # Victims start in a real cluster only: what a simulation binds is there at once.
+        started = ("started",) if any(room.start for room in preemption.compared) else ()
+        header = ("node", "budgets violated", "highest priority", "sum", "victims", *started)
         rows = [
             (
                 room.node, room.violations, room.highest, room.total, ", ".join(room.victims),
                 moment(room.start) if room.start else "",
-            )
+            )[: len(header)]
             for room in preemption.compared
         ]  # fmt: skip
-        lines.append(table(header, rows))
+        lines.append(display.table(header, rows))
     return lines
 
 
-def _scores(compared: tuple[NodeScore, ...], room: int) -> str:
-    """One row per plugin, one column per node: weight x normalised (raw). Before that a bar, if all
-    fits into ``room`` characters."""
-    with_bars = _score_table(compared, _BAR)
-    if max(map(len, with_bars.splitlines())) <= room:
-        return with_bars
-    return _score_table(compared, 0)
-
-
-def _score_table(compared: tuple[NodeScore, ...], length: int) -> str:
-    """The scores, with bars of a length (0: none): of a plugin's 100, and of the largest total that
-    there could be."""
-
-    def barred(part: float, text: str) -> str:
-        return f"{bar(part, length)} {text}" if length else text
-
-    header = ["plugin", *(score.node for score in compared)]
-    rows = []
-    for parts in zip(*(score.parts for score in compared), strict=True):
-        cells = [
-            barred(
-                part.normalized / MAX_NODE_SCORE,
-                f"{part.weighted} = {part.weight} x {part.normalized}"
-                + (f" (raw {part.raw})" if part.raw != part.normalized else ""),
-            )
-            for part in parts
-        ]
-        rows.append((parts[0].plugin, *cells))
-    most = MAX_NODE_SCORE * sum(part.weight for part in compared[0].parts) or 1
-    rows.append(("total", *(barred(score.total / most, str(score.total)) for score in compared)))
-    indent = " " * (length + 1) if length else ""
-    rows.append(("rank", *(f"{indent}{score.rank}" for score in compared)))
-    return table(header[:1], rows, header[1:])
-
-
-def _why_not(attempt: ExplainedAttempt, width: int, room: int) -> list[str]:
+def _why_not(attempt: ExplainedAttempt, display: Display) -> list[str]:
     number = attempt.decided.attempt
     if attempt.node_answer is not None:
-        return ["", *_answer(attempt.node_answer, attempt, room)]
+        return ["", *_answer(attempt.node_answer, attempt, display)]
     if not attempt.refusals:
         return []
     placed = attempt.decided.row >= 0
     others = "the others" if placed else f"any node at attempt {number}"
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (
             refusal.nodes, _refuser(refusal) or "-", refusal.code, "; ".join(refusal.reasons),
             _examples(refusal),
         )
         for refusal in attempt.refusals
     ]  # fmt: skip
-    header = ("nodes", "plugin", "code", "reasons", "such as")
-    return ["", f"Why not {others}:", table(header, rows, width=width)]
+    header: tuple[str, ...] = ("nodes", "plugin", "code", "reasons", "such as")
+    if not display.fits(header, rows):  # the code says the least that is new
+        header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
+    return ["", display.line(f"Why not {others}:", Style.BOLD), display.table(header, rows)]
 
 
 def _source(attempt: ExplainedAttempt) -> list[str]:
@@ -197,24 +166,26 @@ def _source(attempt: ExplainedAttempt) -> list[str]:
     return []
 
 
-def _answer(answer: NodeAnswer, attempt: ExplainedAttempt, room: int) -> list[str]:
+def _answer(answer: NodeAnswer, attempt: ExplainedAttempt, display: Display) -> list[str]:
     number = attempt.decided.attempt
     if answer.refusal is not None:
         refusal = answer.refusal
         verdict = f"{refusal.code}: {'; '.join(refusal.reasons)}"
         if refuser := _refuser(refusal):
             verdict = f"{refuser} said {verdict}"
-        return [f"{answer.node} at attempt {number}: {verdict}"]
+        return [display.line(f"{answer.node} at attempt {number}: {verdict}", Style.YELLOW)]
     score = answer.score
     assert score is not None
     feasible = attempt.decided.feasible
     text = f"{answer.node} at attempt {number}: feasible, rank {score.rank} of {feasible}"
     if answer.node == attempt.decided.node:
-        return [f"{text}; it was chosen"]
+        return [display.line(f"{text}; it was chosen", Style.GREEN)]
     behind = f"{answer.behind} behind" if answer.behind else "as good as"
     if not attempt.compared:
-        return [f"{text}; none was chosen", _scores((score,), room)]
-    return [f"{text}, {behind} {attempt.decided.node}", _scores((attempt.compared[0], score), room)]
+        return [display.line(f"{text}; none was chosen"), score_table((score,), display)]
+    both = attempt.compared[0], score
+    text = display.line(f"{text}, {behind} {attempt.decided.node}", Style.YELLOW)
+    return [text, score_table(both, display)]
 
 
 def _refuser(refusal: NodeRefusals) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import iso, moment, with_distance
+from eventsched.cli.screen.colours import Style
 from eventsched.domain.records import (
     PlacementCompared,
     PlacementMatch,
@@ -19,6 +20,7 @@ from eventsched.history.explain.explanation import ExplainedAttempt, Explanation
 from eventsched.history.explain.headline import (
     BINDING,
     BOUND,
+    GONE,
     WAITING,
     Headline,
     headline,
@@ -40,6 +42,12 @@ def headline_text(explained: Explanation, now: int) -> list[str]:
     if answer.next_step:
         lines.append(f"Next step: {answer.next_step}.")
     return lines
+
+
+def headline_style(explained: Explanation) -> Style:
+    """The style of the pod's state."""
+    state = headline(explained).state
+    return {BOUND: Style.GREEN, GONE: Style.DIM}.get(state, Style.YELLOW)
 
 
 def headline_json(explained: Explanation) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, repeat, zip_longest
 from textwrap import wrap
+
+from eventsched.cli.screen.colours import Paint, Style, plain
 
 MIN_WRAPPED_WIDTH = 16
 """Minimum width of a wrapped column, in characters."""
@@ -25,17 +27,23 @@ def width_of_output() -> int:
 
 def table(
     header: Sequence[str], rows: Iterable[Sequence[object]], names: Sequence[str] = (),
-    width: int = 0,
+    width: int = 0, paint: Paint = plain, styles: Sequence[Style | None] = (),
 ) -> str:  # fmt: skip
     """Columns as wide as their longest cell, three spaces apart, header in capitals; ``names`` are
-    further headings, as they are. With a ``width`` the widest columns are wrapped to it."""
+    further headings, as they are. With a ``width`` the widest columns are wrapped to it. ``styles``
+    are those of the rows, None for no style."""
     titles = [*(title.upper() for title in header), *names]
     cells = [titles, *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
     longest = [max(len(word) for row in cells for word in (row[c].split() or [""]))
                for c in range(len(titles))]  # fmt: skip
     _narrow(widths, longest, width)
-    return "\n".join(line for row in cells for line in _lines(row, widths))
+    texts = ("\n".join(_lines(row, widths)) for row in cells)
+    in_order = chain((Style.DIM,), styles, repeat(None))
+    return "\n".join(
+        text if style is None else paint(text, style)
+        for text, style in zip(texts, in_order, strict=False)
+    )
 
 
 def _narrow(widths: list[int], longest: Sequence[int], width: int) -> None:

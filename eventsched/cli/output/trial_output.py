@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from eventsched.cli.output.state_output import amount_text
-from eventsched.cli.output.tables import counted, table
+from eventsched.cli.output.tables import counted
+from eventsched.cli.screen.colours import Style
+from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.domain.records import PodDecided
 from eventsched.runtime.queries.node_proposals import NodeProposal, NodeShape, NodesToAdd
 from eventsched.runtime.queries.trial_run import Room, TrialRun, TriedPod
@@ -14,13 +16,15 @@ _SHOWN = 20
 
 
 def trial_text(
-    done: TrialRun, room: Room | None, proposal: NodeProposal | None, *, full: bool = False
-) -> str:
+    done: TrialRun, room: Room | None, proposal: NodeProposal | None, *, full: bool = False,
+    display: Display = PLAIN,
+) -> str:  # fmt: skip
     """The pods with their nodes, and what else there is to say."""
-    lines = [_headline(done.tried), "", _pods_table(done.tried, full=full)]
+    headline = display.line(_headline(done.tried), Style.RED if done.pending else Style.GREEN)
+    lines = [headline, "", _pods_table(done.tried, display, full=full)]
     reasons = dict.fromkeys(tried.message or "it was not tried" for tried in done.pending)
     if reasons:
-        lines += ["", *(f"nowhere: {reason}" for reason in reasons)]
+        lines += ["", *(display.line(f"nowhere: {reason}", Style.RED) for reason in reasons)]
     if room is not None:
         many = f"{room.pods} or more" if room.is_limit else str(room.pods)
         lines += ["", f"{many} more of them fit without evictions"]
@@ -40,7 +44,7 @@ def _headline(tried: Sequence[TriedPod]) -> str:
     return f"{text}; {counted(evicted, 'pod')} would be evicted" if evicted else text
 
 
-def _pods_table(tried: Sequence[TriedPod], *, full: bool) -> str:
+def _pods_table(tried: Sequence[TriedPod], display: Display, *, full: bool) -> str:
     shown = tried if full else tried[:_SHOWN]
     rows = [
         [each.pod.full_name, each.node or "nowhere", _why(each), ", ".join(each.victims)]
@@ -49,9 +53,15 @@ def _pods_table(tried: Sequence[TriedPod], *, full: bool) -> str:
     header = ["pod", "node", "why", "evicts"]
     if not any(each.victims for each in shown):
         header, rows = header[:3], [row[:3] for row in rows]
-    text = table(header, rows)
+    styles = [_style(each) for each in shown]
+    text = display.table(header, rows, styles)
     rest = len(tried) - len(shown)
     return f"{text}\nand {rest} more: --full shows all" if rest else text
+
+
+def _style(tried: TriedPod) -> Style | None:
+    """Red without a node, yellow if others are evicted for it."""
+    return Style.RED if not tried.node else Style.YELLOW if tried.victims else None
 
 
 def _why(tried: TriedPod) -> str:

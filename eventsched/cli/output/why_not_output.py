@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.output.tables import counted, filled
+from eventsched.cli.output.tables import counted
+from eventsched.cli.screen.colours import Style
+from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.cli.why_not import WhyNot
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.history.why_not.hypothesis import Landing
@@ -12,10 +14,10 @@ from eventsched.history.why_not.search import Remedy
 from eventsched.history.why_not.shortfall import Shortfall
 
 
-def why_not_text(found: WhyNot, width: int) -> str:
-    """The refusal, then each remedy as a list. Lines are wrapped to ``width`` characters (0: not at
-    all)."""
-    lines = [f"{found.pod} and {found.node} at attempt {found.attempt}: {_landing(found)}"]
+def why_not_text(found: WhyNot, display: Display = PLAIN) -> str:
+    """The refusal, then each remedy as a list."""
+    headline = f"{found.pod} and {found.node} at attempt {found.attempt}: {_landing(found)}"
+    lines = []
     first = found.remedies[0]
     if first.stuck is not None:
         lines += ["", f"No change is known with which it lands there: {_refusal(first.stuck)}"]
@@ -24,7 +26,8 @@ def why_not_text(found: WhyNot, width: int) -> str:
             lines += ["", "Or it lands there if you" if number else "It lands there if you"]
             lines += [f"  - {change.text}" for change in remedy.changes]
     lines += ["", _proof(found)]
-    return "\n".join(filled(line, width) for line in lines)
+    style = Style.GREEN if first.landing.lands and not _given_up(found) else Style.YELLOW
+    return "\n".join((display.line(headline, style), *map(display.line, lines)))
 
 
 def _landing(found: WhyNot) -> str:

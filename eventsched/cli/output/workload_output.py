@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from eventsched.cli.output.tables import counted, filled, table
+from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import iso, with_distance
+from eventsched.cli.screen.colours import Style
+from eventsched.cli.screen.display import Display
 from eventsched.history.explain.workloads.pod_group import (
     GroupMembers,
     GroupVerdict,
@@ -18,22 +20,23 @@ MOST_MEMBERS = 1_000
 
 
 def workload_text(
-    workload: Workload, stream: str, now: int, width: int, members: GroupMembers | None = None, *,
-    full: bool,
+    workload: Workload, stream: str, now: int, display: Display,
+    members: GroupMembers | None = None, *, full: bool,
 ) -> str:  # fmt: skip
     """The pods on nodes in a line, the others as a table of reasons, the largest group first, and
-    how to explain one of them; ``now`` in µs, ``width`` in characters (0: no limit). Of a pod group
-    first why it is not bound. The next step comes before the table."""
+    how to explain one of them; ``now`` in µs. Of a pod group first why it is not bound. The next
+    step comes before the table."""
     waiting = workload.pods - workload.placed
     name = f"{workload.kind} {workload.namespace}/{workload.name}"
     nodes = f"{counted(len(workload.nodes), 'node')}{_nodes(workload, full=full)}"
     parts = [f"{workload.placed} on {nodes}"]
     parts += [f"{waiting} without a node"] if waiting else []
     verdict = None if members is None else group_verdict(workload, members)
-    lines = [] if verdict is None else _verdict(name, verdict, width)
-    lines += [filled(f"{name} has {counted(workload.pods, 'pod')}: {', '.join(parts)}", width)]
+    lines = [] if verdict is None else _verdict(name, verdict, display)
+    text = f"{name} has {counted(workload.pods, 'pod')}: {', '.join(parts)}"
+    lines += [display.line(text, Style.YELLOW if waiting else Style.GREEN)]
     if members is None and workload.next_step:
-        lines.append(filled(f"Next step: {workload.next_step}.", width))
+        lines.append(display.line(f"Next step: {workload.next_step}.", Style.BOLD))
     if not workload.groups:
         return "\n".join(lines)
     groups = workload.groups if full else workload.groups[:MOST_GROUPS]
@@ -41,19 +44,20 @@ def workload_text(
         (group.pods, group.why, with_distance(group.since, now), ", ".join(group.examples))
         for group in groups
     ]
-    lines += ["", table(("pods", "why", "oldest since", "such as"), rows, width=width)]
+    header = ("pods", "why", "oldest since", "such as")
+    lines += ["", display.table(header, rows)]
     if left := len(workload.groups) - len(groups):
         lines.append(f"… and {counted(left, 'more reason')} (--full lists all)")
     helps = dict.fromkeys(f"{group.plugin}: {group.helps}" for group in groups if group.helps)
-    lines += ["", *(filled(f"What would help against {help_text}.", width) for help_text in helps)]
+    lines += ["", *(display.line(f"What would help against {help_text}.") for help_text in helps)]
     example = (verdict and verdict.example) or workload.groups[0].examples[0]
     return "\n".join([*lines, f"One of them: eventsched explain {example} --stream {stream}"])
 
 
-def _verdict(name: str, verdict: GroupVerdict, width: int) -> list[str]:
-    lines = [filled(f"{name}: {verdict.reason}.", width)]
+def _verdict(name: str, verdict: GroupVerdict, display: Display) -> list[str]:
+    lines = [display.line(f"{name}: {verdict.reason}.")]
     if verdict.next_step:
-        lines.append(filled(f"Next step: {verdict.next_step}.", width))
+        lines.append(display.line(f"Next step: {verdict.next_step}.", Style.BOLD))
     return [*lines, ""]
 
 

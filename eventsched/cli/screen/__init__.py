@@ -1,5 +1,7 @@
-"""What ``eventsched top`` draws on a terminal, and the bars of ``explain``.
+"""What answers have on a terminal besides words: colours, bars, the live screen of ``top``.
 
-``now_frame`` makes the text of one frame, ``bars`` makes bars and curves, ``colours`` decides
-whether there are colours, and ``live_terminal`` puts frames on the terminal and reads keys.
+Start with ``display``, which says what standard output can show. ``colours`` has the styles,
+``bars`` makes bars and curves, ``score_table`` is the table that has bars, and
+``character_fallback`` is for terminals without UTF-8. ``now_frame`` makes the text of one frame of
+``top``, and ``live_terminal`` shows frames and reads keys.
 """

@@ -1,7 +1,8 @@
-"""Bars and curves of block characters for a terminal."""
+"""Bars and curves of block characters for a terminal.
 
-import codecs
-import sys
+``character_fallback`` has what takes their place on terminals without such characters.
+"""
+
 from collections.abc import Sequence
 
 _PARTS = " ▏▎▍▌▋▊▉█"
@@ -19,9 +20,3 @@ def curve(values: Sequence[int]) -> str:
     """A column for each value, as high as it is beside the largest one. None is below 0."""
     largest = max(values, default=0) or 1
     return "".join(_HEIGHTS[round(value / largest * (len(_HEIGHTS) - 1))] for value in values)
-
-
-def output_has_bars() -> bool:
-    """Whether standard output is a terminal that shows these characters."""
-    encoding = getattr(sys.__stdout__, "encoding", None) or "ascii"
-    return sys.stdout.isatty() and codecs.lookup(encoding).name == "utf-8"

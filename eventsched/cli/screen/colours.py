@@ -29,8 +29,21 @@ def uses_colours(*, is_terminal: bool) -> bool:
 
 
 def painted(text: str, style: Style) -> str:
-    """The text in a style."""
-    return f"\x1b[{style.value}m{text}\x1b[0m" if text else text
+    """The text in a style, line by line: a pager shows lines apart from each other."""
+    return "\n".join(
+        f"\x1b[{style.value}m{line}\x1b[0m" if line else "" for line in text.split("\n")
+    )
+
+
+_LATE, _VERY_LATE = 60.0, 600.0
+"""Seconds that a pod waits until its age is yellow or red."""
+
+
+def style_of_wait(seconds: float | None) -> Style | None:
+    """The style of something that has waited for a time."""
+    if seconds is None or seconds < _LATE:
+        return None
+    return Style.RED if seconds >= _VERY_LATE else Style.YELLOW
 
 
 def plain(text: str, style: Style) -> str:

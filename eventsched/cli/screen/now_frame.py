@@ -5,15 +5,13 @@ from collections.abc import Iterator, Sequence
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import rough
 from eventsched.cli.screen.bars import bar, curve
-from eventsched.cli.screen.colours import Paint, Style
+from eventsched.cli.screen.colours import Paint, Style, style_of_wait
 from eventsched.questions.answer_shapes import NodesFilled, Now
 
 _BAR = 20
 """Characters of a bar."""
 _FULL, _NEARLY_FULL = 0.95, 0.8
 """Parts of a resource from which on its bar is red or yellow."""
-_LATE, _VERY_LATE = 60.0, 600.0
-"""Seconds that a pod waits until its age is yellow or red."""
 
 
 def frame(
@@ -37,7 +35,7 @@ def frame(
     for state in now.states:
         age = state.oldest_seconds
         row = _row(state.state, state.pods, _age(age), state.oldest or "")
-        lines.append(cut.line((row, _urgency(age))))
+        lines.append(cut.line((row, style_of_wait(age))))
     if now.nodes is not None:
         lines += ["", *_filled(now.nodes, cut)]
     if now.reasons:
@@ -120,9 +118,3 @@ def _filled(nodes: NodesFilled, cut: _Cut) -> Iterator[str]:
 
 def _age(seconds: float | None) -> str:
     return "" if seconds is None else rough(int(seconds * 1e6))
-
-
-def _urgency(seconds: float | None) -> Style | None:
-    if seconds is None or seconds < _LATE:
-        return None
-    return Style.RED if seconds >= _VERY_LATE else Style.YELLOW

@@ -17,22 +17,21 @@ from eventsched.cli.answers.answer_forms import (
 from eventsched.cli.main import every_command
 from eventsched.kubectl_plugin.plugin_commands import parser
 
-BOTH = ("json", "yaml")
+ALL = ("wide", "json", "yaml")
 FORMS = {
-    "config check": ("table", *BOTH), "config diff": ("text", *BOTH),
-    "config show": ("yaml", "json"), "db doctor": ("table", *BOTH), "db stats": ("table", *BOTH),
-    "diff": ("text", *BOTH), "explain": ("table", *BOTH), "log list": ("table", "wide", *BOTH),
-    "log streams": ("table", "wide", *BOTH), "log tail": ("table", "wide", *BOTH),
-    "plugin check": ("table", *BOTH), "queue": ("text", "wide", *BOTH),
-    "replay": ("table", *BOTH), "shadow report": ("text", *BOTH), "simulate": ("table", *BOTH),
-    "sql": ("table", *BOTH, "csv"), "state": ("text", *BOTH, "manifests"),
-    "sticky list": ("table", "wide", *BOTH), "top": ("text", *BOTH), "try": ("text", *BOTH),
-    "verify": ("table", *BOTH),
+    "config check": ("table", *ALL), "config diff": ("text", *ALL),
+    "config show": ("yaml", "wide", "json"), "db doctor": ("table", *ALL),
+    "db stats": ("table", *ALL), "diff": ("text", *ALL), "explain": ("table", *ALL),
+    "log list": ("table", *ALL), "log streams": ("table", *ALL), "log tail": ("table", *ALL),
+    "plugin check": ("table", *ALL), "queue": ("text", *ALL), "replay": ("table", *ALL),
+    "shadow report": ("text", *ALL), "simulate": ("table", *ALL), "sql": ("table", *ALL, "csv"),
+    "state": ("text", *ALL, "manifests"), "sticky list": ("table", *ALL), "top": ("text", *ALL),
+    "try": ("text", *ALL), "verify": ("table", *ALL),
 }  # fmt: skip
 """Not of evaluate, whose ``-o`` is a file without ``--pod``."""
 OF_KUBECTL = {
-    "explain": ("text", *BOTH), "log": ("text", "wide", *BOTH), "queue": ("text", "wide", *BOTH),
-    "try": ("text", *BOTH), "why-not": ("text", *BOTH),
+    "explain": ("text", *ALL), "log": ("text", *ALL), "queue": ("text", *ALL),
+    "try": ("text", *ALL), "why-not": ("text", *ALL),
 }  # fmt: skip
 
 
@@ -64,8 +63,21 @@ def test_a_table_and_text_are_one(word: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "form"),
+    [
+        ({"wide": True}, "wide"),
+        ({}, "table"),
+        ({"form": "text"}, "text"),
+        ({"form": "yaml"}, "yaml"),
+    ],
+)
+def test_wide_is_all_that_a_command_has(options: dict[str, Any], form: str) -> None:
+    assert parsed("-o", "wide", **options) == form
+
+
+@pytest.mark.parametrize(
     ("word", "options"),
-    [("wide", {}), ("xml", {"wide": True}), ("table", {"form": "yaml"}), ("csv", {})],
+    [("xml", {"wide": True}), ("table", {"form": "yaml"}), ("csv", {}), ("Wide", {})],
 )
 def test_a_form_that_a_command_has_not(
     word: str, options: dict[str, Any], capsys: pytest.CaptureFixture[str]

@@ -1,12 +1,9 @@
 """Bars of the scores that ``explain`` shows on a terminal."""
 
-import io
-import sys
-
 import pytest
 
 from eventsched.cli.output.explain_output import story_text
-from eventsched.cli.screen.bars import output_has_bars
+from eventsched.cli.screen.display import Display
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
@@ -36,9 +33,9 @@ def scores(text: str) -> list[str]:
 
 
 def test_scores_have_bars_if_they_fit(explained: Explanation) -> None:
-    plain = scores(story_text(explained, 0, 200))
-    assert plain == scores(story_text(explained, 0, 0, bars=True)) != []
-    barred = scores(story_text(explained, 0, 200, bars=True))
+    plain = scores(story_text(explained, 0, Display(200)))
+    assert plain == scores(story_text(explained, 0, Display(0, bars=True))) != []
+    barred = scores(story_text(explained, 0, Display(200, bars=True)))
     assert barred == [
         "PLUGIN             most                     half",
         "NodeResourcesFit   ███████▌·· 75 = 1 x 75   ██████▎··· 62 = 1 x 62",
@@ -46,24 +43,5 @@ def test_scores_have_bars_if_they_fit(explained: Explanation) -> None:
         "rank                          1                        2",
     ]
     width = max(map(len, barred))
-    assert scores(story_text(explained, 0, width, bars=True)) == barred
-    assert scores(story_text(explained, 0, width - 1, bars=True)) == plain
-
-
-@pytest.mark.parametrize(
-    ("encoding", "is_terminal", "has_bars"),
-    [
-        ("utf-8", True, True),
-        ("UTF8", True, True),
-        ("latin-1", True, False),
-        ("utf-8", False, False),
-    ],
-)
-def test_bars_need_a_terminal_that_shows_them(
-    monkeypatch: pytest.MonkeyPatch, encoding: str, is_terminal: bool, has_bars: bool
-) -> None:
-    output = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    monkeypatch.setattr(output, "isatty", lambda: is_terminal)
-    for name in ("stdout", "__stdout__"):
-        monkeypatch.setattr(sys, name, output)
-    assert output_has_bars() is has_bars
+    assert scores(story_text(explained, 0, Display(width, bars=True))) == barred
+    assert scores(story_text(explained, 0, Display(width - 1, bars=True))) == plain

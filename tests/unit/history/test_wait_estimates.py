@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from eventsched.cli.output.state_output import estimate_text
+from eventsched.cli.output.queues.queue_output import estimate_text
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record
 from eventsched.domain.records.log_entry import LogEntry

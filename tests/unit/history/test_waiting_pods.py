@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.cli.output.state_output import pod_text, queue_text, waiting_json, with_times
+from eventsched.cli.output.queues.queue_output import queue_text, waiting_json
+from eventsched.cli.output.state_output import pod_text, with_times
 from eventsched.domain import records
 from eventsched.domain.objects import PodSpec
 from eventsched.domain.records import Queue

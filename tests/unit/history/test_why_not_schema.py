@@ -50,11 +50,11 @@ def test_a_node_that_is_short_of_points() -> None:
     behind = (Remedy(Landing(lands=False, behind=8)),)
     assert problems(behind, SHORTFALL) == []
     found = WhyNot("default/p", 1, 7, "n1", behind, 3, 0.1, unasked=False, shortfall=SHORTFALL)
-    assert why_not_text(found, 0).splitlines()[0] == (
+    assert why_not_text(found).splitlines()[0] == (
         "default/p and n1 at attempt 1: feasible, 8 points short of n2: Fit -9, Image +1"
     )
     found = replace(found, shortfall=Shortfall(0, "n2", ()))
-    assert "feasible, as good as n2, and the draw decides\n" in why_not_text(found, 0)
+    assert "feasible, as good as n2, and the draw decides\n" in why_not_text(found)
 
 
 def test_a_node_that_takes_the_pod_and_one_that_never_does() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from eventsched.cli.output.workload_output import workload_json, workload_text
+from eventsched.cli.screen.display import Display
 from eventsched.domain.errors import InputError
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Taint
@@ -40,7 +41,9 @@ def group(pods: int = 3, **fields: Any) -> WaitingGroup:
 def text(*groups: WaitingGroup, width: int = 0, full: bool = False, **nodes: int) -> list[str]:
     """What is printed 250 seconds after BEGIN."""
     found = Workload("Deployment", "shop", "web", ("web-6d4cf56db6",), nodes, groups)
-    return workload_text(found, "main", BEGIN + 250 * SECOND, width, full=full).splitlines()
+    return workload_text(
+        found, "main", BEGIN + 250 * SECOND, Display(width), full=full
+    ).splitlines()
 
 
 def test_pods_on_nodes_and_groups() -> None:
@@ -87,7 +90,7 @@ def test_the_next_step_is_that_of_the_largest_group_that_needs_one() -> None:
 
 def test_the_next_step_comes_before_the_groups() -> None:
     found = Workload("Job", "shop", "night", (), {}, (group(),), "add a node")
-    assert workload_text(found, "main", BEGIN, 0, full=False).splitlines()[1:3] == [
+    assert workload_text(found, "main", BEGIN, Display(), full=False).splitlines()[1:3] == [
         "Next step: add a node.", "",
     ]  # fmt: skip
     assert workload_json(found, "main")["next_step"] == "add a node"

@@ -1,0 +1,56 @@
+"""The scores of nodes as a table, with bars."""
+
+import sys
+from collections.abc import Sequence
+
+from eventsched.cli.output.tables import table
+from eventsched.cli.screen.bars import bar
+from eventsched.cli.screen.display import PLAIN, Display
+from eventsched.domain.records.verdicts import MAX_NODE_SCORE
+from eventsched.history.decision_vectors import NodeScore
+
+_BAR = 10
+"""Characters of a score's bar."""
+
+
+def score_table(compared: Sequence[NodeScore], display: Display) -> str:
+    """One row per plugin, one column per node: weight x normalised (raw). Before that a bar, if the
+    display has bars and is wide enough for all. On a narrow one raw values are left out."""
+    width = display.width or sys.maxsize
+    if display.bars and display.width and _width(compared, _BAR, has_raw=True) <= width:
+        return _score_table(compared, _BAR, display, has_raw=True)
+    has_raw = _width(compared, 0, has_raw=True) <= width
+    return _score_table(compared, 0, display, has_raw=has_raw)
+
+
+def _width(compared: Sequence[NodeScore], length: int, *, has_raw: bool) -> int:
+    text = _score_table(compared, length, PLAIN, has_raw=has_raw)
+    return max(map(len, text.splitlines()))
+
+
+def _score_table(
+    compared: Sequence[NodeScore], length: int, display: Display, *, has_raw: bool
+) -> str:
+    """The scores, with bars of a length (0: none): of a plugin's 100, and of the largest total that
+    there could be."""
+
+    def barred(part: float, text: str) -> str:
+        return f"{bar(part, length)} {text}" if length else text
+
+    header = ["plugin", *(score.node for score in compared)]
+    rows = []
+    for parts in zip(*(score.parts for score in compared), strict=True):
+        cells = [
+            barred(
+                part.normalized / MAX_NODE_SCORE,
+                f"{part.weighted} = {part.weight} x {part.normalized}"
+                + (f" (raw {part.raw})" if has_raw and part.raw != part.normalized else ""),
+            )
+            for part in parts
+        ]
+        rows.append((parts[0].plugin, *cells))
+    most = MAX_NODE_SCORE * sum(part.weight for part in compared[0].parts) or 1
+    rows.append(("total", *(barred(score.total / most, str(score.total)) for score in compared)))
+    indent = " " * (length + 1) if length else ""
+    rows.append(("rank", *(f"{indent}{score.rank}" for score in compared)))
+    return table(header[:1], rows, header[1:], paint=display.paint)
