@@ -180,7 +180,8 @@ async def _serve(
         return 0
     async with gates as gate:
         api = application(desk, gate)
-        async with serving_at(place, site(api) if has_pages else api) as url:
+        app = site(api, what_ifs=desk.what_ifs) if has_pages else api
+        async with serving_at(place, app) as url:
             announced(f"{url}{ROOT}")
             await ended.wait()
             api.end()

@@ -19,8 +19,9 @@ _LENGTH = re.compile(r"[0-9]+(\.[0-9]*)?[smhd]")
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 
-def environment() -> Environment:
-    """The templates, with the filters that they use."""
+def environment(*, what_ifs: bool = True) -> Environment:
+    """The templates, with the filters that they use. ``what_ifs``: whether the server answers
+    these; without them no page leads to one."""
     env = Environment(
         loader=PackageLoader("eventsched.pages"),
         autoescape=True,
@@ -34,6 +35,7 @@ def environment() -> Environment:
         linked=linked, linked_step=linked_step, weights=weights, reason_key=reason_key,
         typed_time=typed_time, is_length=is_length,
     )  # fmt: skip
+    env.globals["what_ifs"] = what_ifs
     return env
 
 

@@ -21,12 +21,13 @@ from eventsched.pages.screen_questions import (
 class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
-    ``further`` makes requests for what the page shows besides, by name, from its answer; ``posted``
-    makes the one of a form from its fields and the answer, ``filled`` the form that the page then
-    shows, and ``address`` the query of the page with its outcome. ``below`` is the screen of the
-    navigation that it belongs to. One that ``has_past`` takes ``at``; with ``is_of_past`` it is
-    about one moment of the log, so it has no time bar without ``at``. ``fields`` are the titles of
-    its filters by name: with a wrong one the page keeps its form."""
+    ``further`` makes requests for what the page shows besides, by name, from its answer. ``posted``
+    makes the one of a form from its fields and the answer, ``prefilled`` the form before it is
+    sent, ``filled`` the one that the page then shows, and ``address`` the query of the page with
+    its outcome. ``below`` is the screen of the navigation that it belongs to.
+    One that ``has_past`` takes ``at``; with ``is_of_past`` it is about one moment of the log, so it
+    has no time bar without ``at``. ``fields`` are the titles of its filters by name: with a wrong
+    one the page keeps its form."""
 
     name: str
     title: str
@@ -37,6 +38,7 @@ class Screen:
     has_past: bool = False
     is_of_past: bool = False
     posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
+    prefilled: Callable[[PageRequest, Any], Mapping[str, str]] = lambda asked, answer: {}
     filled: Callable[[Mapping[str, str], Any], Mapping[str, str]] = lambda form, answer: form
     address: Callable[[PageRequest, Mapping[str, str]], Mapping[str, str]] = lambda asked, form: {}
     below: str = ""
@@ -85,8 +87,8 @@ SCREENS = (
     ),
     Screen(
         "what_if", "What-if", "/what-if", what_if_question.question,
-        posted=what_if_question.posted, filled=what_if_question.filled,
-        address=what_if_question.address,
+        posted=what_if_question.posted, prefilled=what_if_question.prefilled,
+        filled=what_if_question.filled, address=what_if_question.address,
     ),
     Screen("help", "Help", "/help", help_question.question),
 )  # fmt: skip

@@ -67,10 +67,10 @@ class _Shown(NamedTuple):
 class _Pages:
     """The pages over one API."""
 
-    def __init__(self, api: ASGIApp) -> None:
+    def __init__(self, api: ASGIApp, *, what_ifs: bool) -> None:
         self._api = api
         self._assets = Assets()
-        self._templates = environment()
+        self._templates = environment(what_ifs=what_ifs)
         self._kept = KeptOutcomes()
 
     def endpoint(self, screen: Screen) -> Callable[[Request], Awaitable[Response]]:
@@ -151,11 +151,13 @@ class _Pages:
         return f"?{query if len(query) <= _MOST_QUERY else urlencode(own)}"
 
     def _with_kept(self, shown: _Shown) -> _Shown:
-        """With the outcome that the address names. The answer to the page's own question shows that
-        the client may see it."""
-        name = shown.asked.query.get(RESULT)
-        if shown.screen.posted is None or name is None or shown.answer.status != HTTPStatus.OK:
+        """With the outcome that the address names, or else what it fills in. The answer to the
+        page's own question shows that the client may see it."""
+        if shown.screen.posted is None or shown.answer.status != HTTPStatus.OK:
             return shown
+        if (name := shown.asked.query.get(RESULT)) is None:
+            form = shown.screen.prefilled(shown.asked, shown.answer.document)
+            return shown._replace(form=form)
         found = self._kept.find(shown.answer.document["stream"], name)
         if found is None:
             return shown._replace(is_lost=True)
@@ -286,9 +288,9 @@ class _Pages:
         return _response(request, html, status, {**(error.headers or {}), **_PAGES})
 
 
-def site(api: ASGIApp) -> ASGIApp:
-    """The pages, with the API below /api."""
-    pages = _Pages(api)
+def site(api: ASGIApp, *, what_ifs: bool = True) -> ASGIApp:
+    """The pages, with the API below /api. ``what_ifs``: whether it answers these."""
+    pages = _Pages(api, what_ifs=what_ifs)
     routes = [Route(each.path, pages.endpoint(each), methods=each.methods) for each in SCREENS]
     starlette = Starlette(
         routes=[

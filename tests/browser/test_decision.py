@@ -1,6 +1,7 @@
 """The page of a decision: counts and tables without a script, and the heat map."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ def test_the_tables_without_a_script(watched: Watched, url: str) -> None:
             row = page.get_by_role("row").filter(has_text=each["reason"]).first
             expect(row).to_contain_text(str(each["nodes"]))
         expect(
-            page.get_by_text(f"Chose {decision['node']} with {decision['score']}")
+            page.get_by_text(f"Chose {decision['node']} with a total of {decision['score']}")
         ).to_be_visible()
         chosen = page.get_by_role("row", name=f"{decision['node']} feasible, rank 1")
         expect(chosen).to_contain_text(str(decision["score"]))
@@ -184,8 +185,33 @@ def test_why_not_says_how_many_points_a_node_is_short_of(watched: Watched, url: 
         points = decision["score"] - decision["runner_up_score"]
         plural = "" if points == 1 else "s"
         expect(page.locator(".heat-panel .lead")).to_contain_text(
-            f"{node} is {points} point{plural} short of {best}: "
+            f"{node} is {points} point{plural} short of {best} in the total: "
         )
+
+
+def test_a_remedy_by_a_weight_leads_to_a_what_if_with_it(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        path = f"{url}/api/v1/decisions?stream={TIGHT}&outcome=scheduled&limit=100"
+        for each in page.request.get(path).json()["decisions"]:
+            pod = f"{url}/api/v1/pods/{each['namespace']}/{each['pod']}/why-not?stream={TIGHT}"
+            asked = f"{pod}&attempt={each['attempt']}&node={each['runner_up']}"
+            found = page.request.get(asked).json() if each["runner_up"] else {"remedies": []}
+            changes = [change for remedy in found["remedies"] for change in remedy]
+            weights = [change for change in changes if change["kind"] == "WeightChanged"]
+            if weights:
+                break
+        opened(page, url, each["position"], TIGHT, f"&node={each['runner_up']}")
+        page.get_by_role("button", name=f"Why not {each['runner_up']}?").click()
+        page.get_by_role("link", name="what else would it move?").click()
+        weight = weights[0]["weight"]
+        typed = page.get_by_label("KubeSchedulerConfiguration")
+        expect(typed).to_have_value(re.compile(f"weight: {weight}\n"))
+        plugin = page.locator("#in-force li", has_text=re.compile(weights[0]["plugin"]))
+        expect(plugin).to_contain_text(f"→ ×\u00a0{weight} as typed")
+        assert watched.accessibility(page) == []
+        page.get_by_label("Until").fill("400")
+        page.get_by_role("button", name="Decide again").click()
+        expect(page.locator("#outcome")).to_contain_text("What would have been")
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["script", "no script"])

@@ -93,6 +93,8 @@ def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
         expect(page.locator("#outcome")).to_contain_text("The configuration is filled in")
         typed = page.get_by_label("KubeSchedulerConfiguration")
         assert "disabled:\n      - name: ImageLocality" in typed.input_value()
+        weights = page.locator("#in-force")
+        expect(weights).to_contain_text("ImageLocality × 1 → off as typed")
         expect(page.get_by_label("Nodes", exact=True)).to_have_value("-node-00000")
         page.get_by_label("Until").fill("400")
         page.get_by_role("button", name="Decide again").click()
@@ -120,6 +122,20 @@ def test_a_change_is_seen_as_a_whole(watched: Watched, url: str) -> None:
         typed = page.get_by_label("KubeSchedulerConfiguration")
         expect(typed).to_have_value(re.compile("weight: 10"))
         assert typed.evaluate("field => field.scrollHeight <= field.clientHeight")
+
+
+def test_the_weights_in_force_have_the_typed_ones_beside_them(watched: Watched, url: str) -> None:
+    with watched.page() as page:
+        page.goto(f"{url}{PATH}&plugin=ImageLocality&weight=10")
+        typed = page.get_by_label("KubeSchedulerConfiguration")
+        weights = page.locator("#in-force li", has_text="ImageLocality")
+        expect(weights).to_have_text("ImageLocality × 1 → × 10 as typed")
+        _typed(page, typed.input_value().replace("weight: 10", "weight: 20"))
+        expect(weights).to_have_text("ImageLocality × 1 → × 20 as typed")
+        _typed(page, "")
+        expect(weights).to_have_text("ImageLocality × 1")
+        _typed(page, MOST_ALLOCATED)
+        expect(page.locator("#in-force .typed")).to_have_text(["→ off as typed"])
 
 
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no-script"])

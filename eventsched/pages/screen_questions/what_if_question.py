@@ -22,6 +22,16 @@ def question(request: PageRequest) -> PageQuestion:
     return PageQuestion(call_of("/configuration", stream=request.query.get("stream")))
 
 
+def prefilled(request: PageRequest, answer: Any) -> Mapping[str, str]:
+    """The form of an address that names a plugin and its weight: the configuration in force with
+    that weight. {} without one, or for a plugin that the server does not know."""
+    change = {name: request.query[name] for name in ("plugin", "weight") if name in request.query}
+    if len(change) < 2 or change["plugin"] not in answer["known_plugins"]:
+        return {}
+    changed = changed_form(change, answer["configuration"])
+    return {"configuration": changed["configuration"]}
+
+
 def filled(form: Mapping[str, str], answer: Any) -> Mapping[str, str]:
     """The form that the page shows after a form was sent. Raises InputError for a plugin that the
     server does not know, which would stay in the configuration."""

@@ -174,6 +174,7 @@ class DecisionScreen {
     const parts = [
       element("p", {}, `Feasible, rank ${ranks[node]} of ${this.rows.feasible}${equal}.`),
       table("Scores", ["plugin", "raw", "normalised", "weight", "weighted"], lines, [1, 2, 3, 4]),
+      element("p", { class: "quiet" }, "Raw is what the plugin gave, normalised the same from 0 to 100, weighted that times the plugin's weight. The weighted scores add up to the total."),
     ];
     const { draw, ties } = this.root.dataset;
     if (ranks[node] === 1 && Number(ties) > 1) {
@@ -218,7 +219,7 @@ class DecisionScreen {
       place.replaceChildren(element("p", {}, "Deciding it again…"));
       try {
         const call = `${this.root.dataset.whyNot}&node=${encodeURIComponent(name)}`;
-        place.replaceChildren(...remedies(await fetchApi(call)));
+        place.replaceChildren(...remedies(await fetchApi(call), this.root.dataset.whatIf));
       } catch (problem) {
         place.replaceChildren(element("p", { class: "problem" }, problem.message));
       }
@@ -258,14 +259,14 @@ function amount(resource, value) {
 
 // How many points a node is short of the best one, and which plugins took them.
 function shortfall(node, { points, best, scores }) {
-  const short = points ? `${points} ${points === 1 ? "point" : "points"} short of ${best}` : `as good as ${best}, and the draw decides`;
+  const short = points ? `${points} ${points === 1 ? "point" : "points"} short of ${best} in the total` : `as good as ${best}, and the draw decides`;
   const signed = (number) => (number < 0 ? `−${-number}` : `+${number}`);
   const parts = scores.map((each) => `${each.plugin} ${signed(each.difference)}`).join(", ");
-  return element("p", { class: "lead" }, `${node} is ${short}${parts ? `: ${parts}` : ""}.`);
+  return element("p", { class: "lead" }, `${node} is ${short}${parts ? `: ${parts} (scores times weights)` : ""}.`);
 }
 
-// What would have to change for a pod to land on a node.
-function remedies(found) {
+// What would have to change for a pod to land on a node. `whatIf` is the address of that page, if there is one.
+function remedies(found, whatIf) {
   const parts = [element("h4", {}, "Why not this node?")];
   if (found.stuck !== null) {
     const { failedPlugins, reasons } = found.stuck;
@@ -282,12 +283,22 @@ function remedies(found) {
   if (found.shortfall) parts.push(shortfall(found.node, found.shortfall));
   found.remedies.filter((changes) => changes.length > 0).forEach((changes, number) => {
     parts.push(element("p", {}, number ? "Or it lands there if you" : "It lands there if you"),
-      element("ul", {}, ...changes.map((change) => element("li", {}, change.text))));
+      element("ul", {}, ...changes.map((change) => element("li", {}, change.text, ...whatElse(change, whatIf)))));
   });
   const times = found.decisions === 1 ? "once" : `${found.decisions} times`;
   const asked = found.extendersAsked ? "" : " Extenders were not asked.";
   parts.push(element("p", { class: "quiet" }, `Decided again ${times} to prove it.${asked}`));
   return parts;
+}
+
+// The way to What-if with the weight that a remedy changes: it would move other pods, too.
+function whatElse({ kind, plugin, weight }, whatIf) {
+  if (kind !== "WeightChanged" || !whatIf) return [];
+  const address = new URL(whatIf, location.href);
+  address.searchParams.set("plugin", plugin);
+  address.searchParams.set("weight", weight);
+  address.hash = "other-rules";
+  return [" (", element("a", { href: address.href }, "what else would it move?"), ")"];
 }
 
 function legend() {

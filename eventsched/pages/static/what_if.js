@@ -50,6 +50,28 @@ function missingProfiles(answer) {
     .map((name) => [`no profile is named ${name}: pods with this schedulerName would not be scheduled${meant(name)}`]);
 }
 
+// Behind each weight in force the one of the checked configuration, if it is another one.
+function showTypedWeights(checked) {
+  for (const old of document.querySelectorAll("#in-force .typed")) {
+    const item = old.closest("li");
+    if (item.dataset.plugin) old.remove();
+    else item.remove();
+  }
+  if (!Object.keys(checked).length) return;
+  for (const list of document.querySelectorAll("#in-force [data-profile]")) {
+    const scores = checked[list.dataset.profile]?.score ?? [];
+    const typed = new Map(scores.map((each) => each.split("=")));
+    const mark = (text) => element("strong", { class: "typed" }, `${text} as typed`);
+    for (const item of list.children) {
+      const { plugin, weight } = item.dataset;
+      const own = typed.get(plugin);
+      typed.delete(plugin);
+      if (own !== weight) item.append(" ", mark(`→ ${own === undefined ? "off" : `×\u00a0${own}`}`));
+    }
+    for (const [plugin, weight] of typed) list.append(element("li", {}, `${plugin} `, mark(`×\u00a0${weight}`)));
+  }
+}
+
 function showFilledWith(isSo) {
   const said = place("filled-with");
   if (said) said.hidden = !isSo;
@@ -60,9 +82,13 @@ async function checkTyped() {
   showFilledWith(text === defaultValue);
   check?.abort();
   const own = (check = new AbortController());
-  if (!text.trim()) return showCheck(false);
+  if (!text.trim()) {
+    showTypedWeights({});
+    return showCheck(false);
+  }
   try {
     const answer = await fetchApi("/configuration/check", own.signal, text);
+    showTypedWeights(answer.profiles);
     const warnings = answer.warnings.map((each) => [each]);
     const missing = answer.problems.length ? [] : missingProfiles(answer);
     if (answer.problems.length) showCheck(true, list([...answer.problems.map(problem), ...warnings]));
@@ -120,10 +146,12 @@ function keepTyped() {
 
 onAnswer(() => {
   makeSortable();
-  if (!history.state?.typed) return;
-  fillIn(history.state.typed);
-  showWeight();
-  if (place("configuration")) checkTyped();
+  const isTyped = Boolean(history.state?.typed);
+  if (isTyped) {
+    fillIn(history.state.typed);
+    showWeight();
+  }
+  if (place("configuration") && (isTyped || "differs" in place("configuration").dataset)) checkTyped();
 });
 // A browser keeps the entry's state when a link leads to the same address.
 document.addEventListener("click", (event) => {

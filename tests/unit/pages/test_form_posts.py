@@ -154,7 +154,7 @@ def test_an_unknown_plugin_is_refused_at_its_field() -> None:
 
 def test_the_weights_in_force_are_there_without_knowing_them() -> None:
     page = Pages(_api()).get("/what-if").text
-    assert "<li>Node<wbr>Affinity <strong>×&nbsp;2</strong></li>" in page
+    assert ">Node<wbr>Affinity <strong>×&nbsp;2</strong></li>" in page
     assert "1 plugins filter nodes: NodeAffinity." in page
     assert '<option value="NodeAffinity" label="2">' in page
     assert '<option value="NodeResourcesFit" label="does not run">' in page
@@ -165,13 +165,17 @@ def test_the_weights_in_force_are_there_without_knowing_them() -> None:
 
 
 def test_an_address_fills_in_a_usual_change() -> None:
-    """Until it is made: then it is in the configuration."""
+    """In the configuration, too, so that it can be decided with at once."""
     at = f"/what-if?stream=live&plugin=NodeAffinity&weight=7&like={quote(MARKUP)}"
-    page = Pages(_api()).get(at).text
+    page = Pages(_api(configuration={**CONFIGURATION, "configuration": ""})).get(at).text
     assert '<details id="usual-changes" open>' in page
     assert 'name="plugin" value="NodeAffinity"' in page
     assert '(in force: 2)</span></span><input name="weight" value="7"' in page
+    assert "the weight 7 of NodeAffinity: “Decide again” shows what that would change" in page
+    assert "weight: 7\n</textarea>" in page
     assert "<script>alert" not in page
+    for unknown in ("/what-if?plugin=Nothing&weight=7", "/what-if?plugin=NodeAffinity"):
+        assert "Filled with the one in force. " in Pages(_api()).get(unknown).text
     fields = {"configuration": "kind: a", "plugin": "NodeAffinity", "weight": "7"}
     made = _post(_api(check=CHECKED), at=at, ask="change", **fields).text
     assert 'name="plugin" value=""' in made

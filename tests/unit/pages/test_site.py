@@ -58,8 +58,8 @@ class Page(NamedTuple):
 class Pages:
     """The pages over an API, without a server."""
 
-    def __init__(self, api: ASGIApp) -> None:
-        self._app = site(api)
+    def __init__(self, api: ASGIApp, *, what_ifs: bool = True) -> None:
+        self._app = site(api, what_ifs=what_ifs)
 
     def get(
         self,

@@ -8,7 +8,7 @@ import pytest
 from markupsafe import escape
 
 from eventsched.pages.story_links import linked, linked_step
-from tests.unit.pages.test_site import MARKUP, GivenApi, client
+from tests.unit.pages.test_site import MARKUP, GivenApi, Pages, client
 
 
 def link(path: str, **values: Any) -> str:
@@ -178,7 +178,8 @@ def test_two_attempts_with_the_same_refusals_lead_to_the_numbers() -> None:
             {"points": 8, "best": "<n2>", "scores": [
                 {"plugin": "Fit", "score": 1, "best": 10, "difference": -9},
                 {"plugin": "Image", "score": 3, "best": 2, "difference": 1}]},
-            "n1 is 8 points short of &lt;n2&gt;: Fit −9, Image +1.",
+            "n1 is 8 points short of &lt;n2&gt; in the total: Fit −9, Image +1 "
+            "(scores times weights).",
         ),
         ({"points": 0, "best": "n2", "scores": []}, "n1 is as good as n2, and the draw decides."),
     ],
@@ -189,7 +190,13 @@ def test_a_node_that_scores_less_is_short_of_points(shortfall: dict[str, Any], s
                "outcome": "scheduled", "node": "n2", "message": "", "refusals": [],
                "feasible": 2, "evaluated": 3}  # fmt: skip
     behind = {"lands": False, "failedPlugins": [], "reasons": [], "behind": shortfall["points"]}
-    weight = {"kind": "WeightChanged", "plugin": "Fit", "weight": 9, "before": 1, "text": "weigh"}
+    weight = {
+        "kind": "WeightChanged",
+        "plugin": "Fit",
+        "weight": 9,
+        "before": 1,
+        "text": "weigh it",
+    }
     found = {
         "node": "n1", "attempt": 1, "landing": behind, "shortfall": shortfall, "givenUp": None,
         "remedies": [[weight], [{"kind": "NodeRequired", "text": "pin it"}]], "stuck": None,
@@ -197,10 +204,12 @@ def test_a_node_that_scores_less_is_short_of_points(shortfall: dict[str, Any], s
     }  # fmt: skip
     explained = {"older": [], "attempts": [attempt]}
     api = GivenApi(timeline=TIMELINE, explain=explained, **{"why-not": found})
-    text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
+    at = "/pods/prod/a?stream=live&why-not=n1"
+    text = client(api).get(at).text
     assert said in text
-    assert text.index(said) < text.index("weigh") < text.index("pin it")
-    assert text.count('/what-if?stream=live&amp;plugin=Fit&amp;weight=9#usual-changes"') == 1
+    assert text.index(said) < text.index("weigh it") < text.index("pin it")
+    assert text.count('/what-if?stream=live&amp;plugin=Fit&amp;weight=9#other-rules"') == 1
+    assert "weight=9" not in Pages(api, what_ifs=False).get(at).text
 
 
 def test_a_refusal_of_a_node_comes_before_what_would_help() -> None:
@@ -239,10 +248,13 @@ def test_one_more_node_is_proved_by_a_what_if(code: str, outcome: str) -> None:
     }  # fmt: skip
     explained = {"older": [], "attempts": [attempt]}
     api = GivenApi(timeline={**TIMELINE, "demands": demands}, explain=explained)
-    text = client(api).get("/pods/prod/a?stream=live&at=20").text
+    at = "/pods/prod/a?stream=live&at=20"
+    text = client(api).get(at).text
     link = (
         '<a href="/what-if?stream=live&amp;nodes=%2B1x%3Cn1%3E&amp;from=7">'
         "What if there had been one more node like &lt;n1&gt;?</a>"
     )
     assert text.count(link) == (code == "Unschedulable" and outcome == "unschedulable")
     assert "like small" not in text
+    beside = Pages(api, what_ifs=False).get(at).text
+    assert "one more node" not in beside, "beside a scheduler What-if refuses it"

@@ -68,10 +68,14 @@ def _against(judgement: Judgement, choice: Choice, row: int, names: Sequence[str
 
 
 def _by_scores(judgement: Judgement, chosen: int, row: int, names: Sequence[str]) -> Reason:
-    """The plugin that scores the chosen row most above the other one."""
+    """The plugin whose weighted score is most above that of the other row. The text has the scores
+    before their weight, which people know as 0 to 100."""
     rows = np.array([chosen, row])
-    parts = [(score.column.plugin, *weighted(score, rows).tolist()) for score in judgement.scores]
-    plugin, own, other = max(parts, key=lambda part: part[1] - part[2])
-    totals = f"in total {judgement.totals[chosen]} and {judgement.totals[row]}"
-    text = f"{names[chosen]} scores {own} here, {names[row]} {other}; {totals}"
-    return Reason(plugin, text, cause=Cause.SCORE)
+    parts = [(score.column, *weighted(score, rows).tolist()) for score in judgement.scores]
+    column, own, other = max(parts, key=lambda part: part[1] - part[2])
+    weight = column.weight or 1
+    text = f"{names[chosen]} scores {own // weight} here, {names[row]} {other // weight}"
+    if weight != 1:
+        text += f", times the weight {weight}: {own} and {other}"
+    text += f"; with all plugins {judgement.totals[chosen]} and {judgement.totals[row]}"
+    return Reason(column.plugin, text, cause=Cause.SCORE)

@@ -115,7 +115,7 @@ def test_exactly_the_pods_that_must_move(moving: int, tmp_path: Path) -> None:
     assert [(reason.plugin, reason.text) for reason in reasons if reason] == [
         (
             "NodeResourcesFit",
-            f"small-{index} scores 25 here, large-{index} 12; in total 325 and 312",
+            f"small-{index} scores 25 here, large-{index} 12; with all plugins 325 and 312",
         )
         for index in range(moving)
     ]
