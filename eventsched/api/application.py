@@ -89,14 +89,12 @@ class _Api:
                     return await self._events(asked, request)
                 if operation.method == "POST":
                     with self._bodies.taken():
-                        asked = asked._replace(body=await request.body())
+                        asked = asked._replace(body=await _body(request))
                 if operation is WHAT_IF:
                     return await self._what_if(asked, request)
                 return await self._answer(operation, asked, request)
             except RefusedError as refused:
                 return refusal(refused)
-            except HTTPException:  # of Starlette: the body is too large
-                raise
             except ClientDisconnect:
                 return Response(None, HTTPStatus.BAD_REQUEST)  # the client has left
             except Exception as error:  # noqa: BLE001 - each request is answered
@@ -238,9 +236,23 @@ async def _while_connected(answer: Coroutine[Any, Any, _T], request: Request) ->
         left.cancel()
 
 
+async def _body(request: Request) -> bytes:
+    """The body. Starlette's own limit would answer in plain text. Raises RefusedError if it is too
+    large, and ClientDisconnect."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _MOST_BODY:
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            detail = f"the body has more than {_MOST_BODY} bytes"
+            raise RefusedError(status, detail, "send less, in several requests")
+        parts.append(part)
+    return b"".join(parts)
+
+
 async def _disconnect(request: Request) -> None:
     """Returns when the client has left."""
-    with suppress(ClientDisconnect, HTTPException):
+    with suppress(ClientDisconnect):
         async for _ in request.stream():
             pass  # the body of GET: usually empty, and never used
     while (await request.receive())["type"] != "http.disconnect":
@@ -337,7 +349,6 @@ def application(desk: Desk, gate: Gate) -> Application:
     starlette = Starlette(
         routes=[*routes, Route(OPENAPI, openapi, methods=["GET"])],
         exception_handlers={HTTPException: _http_problem, TooManyError: _too_many},
-        max_body_size=_MOST_BODY,
     )
     starlette.router.redirect_slashes = False
     return Application(with_headers(starlette, _HEADERS), api.watch)

@@ -160,10 +160,14 @@ def test_an_answer_to_a_body_is_not_kept(client: Client) -> None:
     assert "etag" not in answered.headers
 
 
-def test_a_body_that_is_too_large(client: Client) -> None:
-    answered = client.ask(f"{ROOT}/try?stream={TIGHT}", "POST", b"#" * (1 << 20) + b"a")
+@pytest.mark.parametrize("headers", [{}, {"content_length": str((1 << 20) + 1)}])
+def test_a_body_that_is_too_large(client: Client, headers: dict[str, str]) -> None:
+    """With the length that clients say before, and without."""
+    body = b"#" * (1 << 20) + b"a"
+    answered = client.ask(f"{ROOT}/try?stream={TIGHT}", "POST", body, **headers)
     assert answered.status == 413
-    assert answered.json["status"] == 413
+    assert answered.headers["content-type"] == "application/problem+json"
+    assert answered.json["detail"] == "the body has more than 1048576 bytes"
 
 
 @pytest.mark.parametrize("stream", [TIGHT, ODD])

@@ -3,6 +3,7 @@
 from eventsched.api import parameters as p
 from eventsched.api.desk.asked import Asked
 from eventsched.cli.log_at import first_position
+from eventsched.domain.errors import InputError
 from eventsched.questions.streams import LoggedStream
 
 _LONGEST = 100
@@ -18,12 +19,16 @@ def position_range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]
 
 def given_range(asked: Asked, stream: LoggedStream) -> tuple[int | None, int | None]:
     """The positions of the times from and until, None for one that is left out. Raises
-    InputError."""
+    InputError, also if from is after until."""
     places: list[int | None] = []
     for name in ("from", "until"):
         text = asked.values[name]
         places.append(None if text is None else _position(stream, text, name))
-    return places[0], places[1]
+    low, high = places
+    if low is not None and high is not None and low > high:
+        since, end = (asked.values[name][:_LONGEST] for name in ("from", "until"))
+        raise InputError("from", f"{since!r} is after until ({end!r})", "exchange them")
+    return low, high
 
 
 def _position(stream: LoggedStream, text: str, where: str) -> int:

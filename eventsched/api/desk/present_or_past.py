@@ -100,9 +100,6 @@ def pod_groups_answer(asked: Asked) -> Any:
 
 def _pod_filter(asked: Asked, stream: LoggedStream) -> PodRowFilter:
     low, high = given_range(asked, stream)
-    if low is not None and high is not None and low > high:
-        since, end = (asked.values[name][:_SHOWN] for name in ("from", "until"))
-        raise InputError("from", f"{since!r} is after until ({end!r})", "exchange them")
     filters = {name: asked.values[name] for name in _FILTERS if name in asked.values}
     return PodRowFilter(**filters, low=low, high=high)
 
