@@ -23,7 +23,11 @@ from eventsched.history.explain.evidence import Evidence, ScannedEvidence, Searc
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.stored_evidence import StoredEvidence
-from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
+from eventsched.history.explain.workloads.pod_group import (
+    GROUPS_PLUGIN,
+    GroupMembers,
+    group_members,
+)
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import ExplainTarget, parse_target, with_step
@@ -153,16 +157,24 @@ def _explain_bare_group(
     """Explains the pod group that is named like no pod; raises ``no_pod`` without such a group."""
     group = target._replace(kind=POD_GROUP)
     try:
-        _group_members(group, opened)
+        _group_members(options, group, opened)
     except NoPodError:
         raise no_pod from None
     return _explain_workload(options, group, evidence, opened)
 
 
-def _group_members(group: ExplainTarget, opened: OpenLog) -> GroupMembers:
+def _group_members(
+    options: argparse.Namespace, group: ExplainTarget, opened: OpenLog
+) -> GroupMembers:
+    from eventsched.runtime.assembly import registry
+    from eventsched.runtime.queries.profiles_in_force import profiles_with
+
     folded = opened.state(None)
-    plugins = {} if folded.opening is None else folded.opening.plugins
-    return group_members(folded.state, group, opened.log.stream, plugins)
+    profiles: dict[str, bool] = {}
+    if folded.opening is not None:
+        known = registry(options.plugin)
+        profiles = profiles_with(GROUPS_PLUGIN, "permit", folded.opening, known)
+    return group_members(folded.state, group, opened.log.stream, profiles)
 
 
 def _explain_workload(
@@ -174,7 +186,7 @@ def _explain_workload(
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
     log, members = opened.log, None
     if target.kind == POD_GROUP:
-        members = _group_members(target, opened)
+        members = _group_members(options, target, opened)
     if isinstance(log, Reader):
         workload = stored_workload(log, target, members)
     else:

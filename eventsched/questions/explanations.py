@@ -12,7 +12,11 @@ from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
-from eventsched.history.explain.workloads.pod_group import GroupMembers, group_members
+from eventsched.history.explain.workloads.pod_group import (
+    GROUPS_PLUGIN,
+    GroupMembers,
+    group_members,
+)
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
 from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
@@ -22,6 +26,8 @@ from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime.assembly import registry
+from eventsched.runtime.queries.profiles_in_force import profiles_with
 
 ANY_NAMESPACE = "-"
 """In the place of a namespace: the workload's name alone says which it is."""
@@ -132,8 +138,10 @@ def _workload(
     try:
         if target.kind == POD_GROUP:
             with states.at(stream, None) as folded:
-                plugins = {} if folded.opening is None else folded.opening.plugins
-                members = group_members(folded.state, target, stream.name, plugins)
+                profiles: dict[str, bool] = {}
+                if folded.opening is not None:
+                    profiles = profiles_with(GROUPS_PLUGIN, "permit", folded.opening, registry())
+                members = group_members(folded.state, target, stream.name, profiles)
         workload = stored_workload(stream.log, target, members)
     except NoPodError as problem:
         if sees.is_whole:

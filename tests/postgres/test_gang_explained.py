@@ -220,3 +220,38 @@ def test_a_group_that_no_profile_schedules(
     assert main(["explain", "group/big", "--database", database, "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["why"].startswith("no profile has the plugin Coscheduling, so its pods are")
+
+
+TWO_PROFILES = """
+- schedulerName: plain
+  plugins:
+    multiPoint: {enabled: [{name: Coscheduling}], disabled: [{name: PrioritySort}]}
+    permit: {disabled: [{name: Coscheduling}]}
+  pluginConfig: [{name: Coscheduling, args: {permitWaitingTimeSeconds: 60}}]
+"""
+
+
+def test_a_group_that_its_own_profile_does_not_schedule(
+    database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another profile does: both have the plugin at QueueSort, which they share, and one of them at
+    Permit. The command and the API answer the same."""
+    config, pods = tmp_path / "config.yaml", tmp_path / "pods.yaml"
+    config.write_text((EXAMPLE / "config.yaml").read_text() + TWO_PROFILES)
+    own = (EXAMPLE / "pods.yaml").read_text()
+    plain = own.replace("\nspec:", "\nspec:\n  schedulerName: plain")
+    plain = plain.replace("\n  name: ", "\n  name: plain-").replace('group: "', 'group: "plain-')
+    pods.write_text(f"{own}\n---\n{plain}")
+    words = ["--config", config, "--nodes", EXAMPLE / "nodes.yaml", "--pods", pods]
+    main(["simulate", *map(str, words), "--database", database])
+    with closing(DatabaseStreams(database)) as streams:
+        client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        for name, begin in (
+            ("big", "its pod big-4 holds it"),
+            ("plain-big", "the profile plain lacks the plugin Coscheduling, so its pods are"),
+        ):
+            capsys.readouterr()
+            assert main(["explain", f"group/{name}", "--database", database, "-o", "json"]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert found["why"].startswith(begin)
+            assert client.get(f"/workloads/default/group/{name}/explain") == found

@@ -1,9 +1,7 @@
 """The configuration in force in a log, and one that a client has typed, checked as ``config check``
 does."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -15,10 +13,9 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.questions.what_ifs.what_if_answer import RANGE, range_begin
 from eventsched.runtime.assembly import registry
-from eventsched.runtime.queries.state_at import Opening, opening_at
+from eventsched.runtime.queries.profiles_in_force import profiles_in_force
+from eventsched.runtime.queries.state_at import opening_at
 from eventsched.scheduling.config.checking import Checked
-from eventsched.scheduling.config.configuration import default, load
-from eventsched.scheduling.config.resolution import resolve_all
 
 BODY = "configuration"
 """What messages call the configuration of a request."""
@@ -86,20 +83,11 @@ def configuration_in_force(
     return ConfigurationInForce(
         stream=stream.name, head=head, begin=begin, first=max(begin, head - RANGE),
         configuration=opening.configuration, plugins=sorted(opening.plugins),
-        profiles=_running(opening, known), known_plugins=sorted(known),
+        profiles={
+            each.name: running_points(each) for each in profiles_in_force(opening, known)
+        }, known_plugins=sorted(known),
         answers_what_ifs=answers_what_ifs, stores_results=stores_results,
     )  # fmt: skip
-
-
-def _running(opening: Opening, known: Mapping[str, type[Any]]) -> Profiles:
-    """The plugins that a log runs. Defaults of a later version than the log's are left out."""
-    try:
-        loaded = load(opening.configuration, BODY) if opening.configuration else default()
-        installed = {name: plugin for name, plugin in known.items() if name in opening.plugins}
-        profiles = resolve_all(loaded, installed, BODY)
-    except InputError:  # a plugin is not installed here
-        return {}
-    return {profile.name: running_points(profile) for profile in profiles}
 
 
 def configuration_check(body: bytes, plugins: list[Path]) -> ConfigurationCheck:

@@ -1,7 +1,7 @@
 """A profile with its plugins instantiated, and the calls into them."""
 
 from collections.abc import Callable, Container, Hashable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,9 +123,13 @@ class Score:
         )
 
 
+_Profile = TypeVar("_Profile")
+"""A profile, or what stands for one."""
+
+
 def profile_for(
-    profiles: Mapping[str, "Profile"], shadows: Container[str], scheduler_name: str
-) -> "Profile | None":
+    profiles: Mapping[str, _Profile], shadows: Container[str], scheduler_name: str
+) -> _Profile | None:
     """The profile for a schedulerName. A shadow decides with the first profile for a scheduler that
     it follows, one of ``shadows``, unless a profile has the scheduler's name. None if there is
     none."""
@@ -134,7 +138,7 @@ def profile_for(
         return profile
     if scheduler_name not in shadows:
         return None
-    return profile or next(iter(profiles.values()))
+    return next(iter(profiles.values())) if profile is None else profile
 
 
 class Profile:

@@ -256,13 +256,14 @@ def test_what_holds_a_group(found: GroupVerdict, reason: str, step: str) -> None
 
 def test_a_group_without_the_plugin_is_a_workload() -> None:
     """Its label means nothing there, so none is advised."""
-    members = GroupMembers("shop", "train", 0, {}, is_scheduled=False)
+    why = "the profile plain lacks the plugin Coscheduling"
+    members = GroupMembers("shop", "train", 0, {}, unscheduled=why)
 
     def found(*groups: WaitingGroup, step: str = "") -> GroupVerdict:
         workload = Workload("PodGroup", "shop", "train", (), {}, groups, step)
         return group_verdict(workload, members)
 
-    begin = "no profile has the plugin Coscheduling, so its pods are scheduled one by one; "
+    begin = f"{why}, so its pods are scheduled one by one; "
     binding = group(9, state="binding", examples=("shop/web-7",))
     assert found(binding, group(2), step="add a node") == (
         f"{begin}2 of its pods (web-1, …): NodeResourcesFit refuses nodes: Insufficient cpu, "

@@ -5,7 +5,7 @@ Members name their group by a label or an annotation, which the tables of a data
 they are found in the scheduler's state.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,8 +20,9 @@ from eventsched.history.explain.workloads.workload import (
     Workload,
 )
 from eventsched.scheduling.framework.pod_groups import MINIMUM, membership
+from eventsched.scheduling.framework.profile import profile_for
 
-_PLUGIN = "Coscheduling"
+GROUPS_PLUGIN = "Coscheduling"
 """The plugin whose refusals only say that other members are not ready."""
 
 
@@ -29,8 +30,8 @@ _PLUGIN = "Coscheduling"
 class GroupMembers:
     """The pods of a group that are not being deleted, by uid. ``minimum`` is how many have to be
     bound together, 0 if none says so. ``problem`` is what is wrong with a member's labels.
-    ``nodes`` are those that are bound or reserved, by uid. ``is_scheduled``: whether the plugin
-    that schedules groups is enabled, as far as is known."""
+    ``nodes`` are those that are bound or reserved, by uid. ``unscheduled`` says why the plugin that
+    schedules groups has no part in it, as far as is known."""
 
     namespace: str
     name: str
@@ -38,7 +39,7 @@ class GroupMembers:
     pods: Mapping[str, Pod]
     problem: str = ""
     nodes: Mapping[str, str] = field(default_factory=dict)
-    is_scheduled: bool = True
+    unscheduled: str = ""
 
     def in_order(self, most: int) -> list[tuple[str, str]]:
         """The names of at most ``most`` members with their nodes, those without one first."""
@@ -56,11 +57,11 @@ class GroupVerdict(NamedTuple):
 
 
 def group_members(
-    state: SchedulerState, target: ExplainTarget, stream: str, plugins: Collection[str]
+    state: SchedulerState, target: ExplainTarget, stream: str, profiles: Mapping[str, bool]
 ) -> GroupMembers:
-    """The members of the group that ``target`` names. ``plugins`` are those that are enabled, none
-    if that is not known. Raises NoPodError if there are no members, and InputError if several
-    namespaces have a group of that name."""
+    """The members of the group that ``target`` names. ``profiles`` are by name: True if the profile
+    has the plugin GROUPS_PLUGIN at Permit; it is empty if that is not known. Raises NoPodError if
+    there are no members, and InputError if several namespaces have a group of that name."""
     groups: dict[str, dict[str, Pod]] = {}
     for uid, pod_state in state.pods.items():
         own = membership(pod_state.pod)
@@ -87,16 +88,26 @@ def group_members(
     return GroupMembers(
         found[0].partition("/")[0], target.name, max(own.minimum for own in memberships), pods,
         next((own.problem for own in memberships if own.problem), ""), nodes,
-        not plugins or _PLUGIN in plugins,
+        _unscheduled(state, pods.values(), profiles),
     )  # fmt: skip
+
+
+def _unscheduled(state: SchedulerState, pods: Iterable[Pod], profiles: Mapping[str, bool]) -> str:
+    """Why the group means nothing to the profile of its pods; "" if it does."""
+    if profiles and not any(profiles.values()):
+        return f"no profile has the plugin {GROUPS_PLUGIN}"
+    names = {name: name for name in profiles}
+    own = (profile_for(names, state.shadows, pod.scheduler_name) for pod in pods)
+    lacking = next((name for name in own if name is not None and not profiles[name]), None)
+    return "" if lacking is None else f"the profile {lacking} lacks the plugin {GROUPS_PLUGIN}"
 
 
 def group_verdict(workload: Workload, members: GroupMembers) -> GroupVerdict:
     """Why the group is not bound together: pods that are missing come first, then the refusal by
     another plugin that most members have."""
     minimum = members.minimum
-    if not members.is_scheduled:
-        return _verdict_without_plugin(workload)
+    if members.unscheduled:
+        return _verdict_without_plugin(workload, members.unscheduled)
     if members.problem:
         return GroupVerdict(members.problem, f"correct {MINIMUM} and the timeout of its pods")
     if not minimum:
@@ -125,10 +136,10 @@ def group_verdict(workload: Workload, members: GroupMembers) -> GroupVerdict:
     return GroupVerdict(words, step, blocking.examples[0])
 
 
-def _verdict_without_plugin(workload: Workload) -> GroupVerdict:
+def _verdict_without_plugin(workload: Workload, unscheduled: str) -> GroupVerdict:
     """Why the pods wait of a group that means nothing to the scheduler: the largest group of them,
     and the next step of its oldest pod."""
-    reason = f"no profile has the plugin {_PLUGIN}, so its pods are scheduled one by one"
+    reason = f"{unscheduled}, so its pods are scheduled one by one"
     if not workload.groups:
         return GroupVerdict(f"{reason}; all of them are on nodes", "")
     groups = (each for each in workload.groups if workload.needs_step in each.examples)
@@ -139,7 +150,7 @@ def _verdict_without_plugin(workload: Workload) -> GroupVerdict:
 
 def _holds(group: WaitingGroup) -> bool:
     """Whether pods wait for something else than the other members."""
-    return group.state == "gated" or (group.is_refused and group.plugin != _PLUGIN)
+    return group.state == "gated" or (group.is_refused and group.plugin != GROUPS_PLUGIN)
 
 
 def _pods(group: WaitingGroup, holding: WaitingGroup | None) -> str:
