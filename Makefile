@@ -135,7 +135,7 @@ helm: $(READY) ## build Helm from Go modules, unless it is there (once, some min
 	@$(BIN)/python -m tests.cluster.harness.binaries helm
 
 # The packages of the image, by the EXTRAS of deploy/Dockerfile.
-LOCKED := in-cluster,prometheus in-cluster,prometheus,embedded in-cluster,prometheus,archive cluster,prometheus
+LOCKED := in-cluster,prometheus,otel in-cluster,prometheus,otel,embedded in-cluster,prometheus,otel,archive cluster,prometheus,otel
 release: $(READY) ## the files of a release in dist/: wheel, sdist, chart, checksums; publishes nothing; needs uv
 	$(BIN)/python deploy/release/release.py
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -35,6 +36,20 @@ PROFILES = [
     },
     {"schedulerName": "two", "percentageOfNodesToScore": 50},
 ]
+
+
+def test_the_values_that_switch_tracing_on() -> None:
+    """Those of docs/how-to/trace-attempts.md."""
+    page = (CHART.parents[1] / "docs" / "how-to/trace-attempts.md").read_text()
+    objects = templated(**yaml.safe_load(page.split("```yaml\n")[1].partition("```")[0]))
+    (policy,) = of_kind(objects, "NetworkPolicy")
+    ports = {port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    (container,) = pod_spec(objects)["containers"]
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    endpoint = variables["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert urlsplit(endpoint).port in ports
+    parts = yaml.safe_load_all(configuration(objects))
+    assert {"enabled": True} in [part.get("tracing") for part in parts]
 
 
 def test_pods_by_values() -> None:

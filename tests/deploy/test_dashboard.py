@@ -3,6 +3,7 @@ queries in SQL are run by tests/postgres/test_dashboard_queries.py."""
 
 import json
 import re
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,45 @@ def test_every_query_is_valid(board: str, tmp_path: Path) -> None:
         yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]})
     )
     promtool("check", "rules", "rules.yaml", folder=tmp_path)
+
+
+REQUIRED = {
+    "stat": {
+        "options": {
+            "colorMode", "graphMode", "justifyMode", "orientation", "percentChangeColorMode",
+            "reduceOptions", "showPercentChange", "textMode", "wideLayout",
+        },
+    },
+    "table": {"options": {"frameIndex", "showHeader"}, "fieldConfig.defaults.custom": {"inspect"}},
+    "timeseries": {
+        "options": {"legend", "tooltip"},
+        "options.legend": {"calcs", "displayMode", "placement", "showLegend"},
+        "options.tooltip": {"mode", "sort"},
+    },
+}  # fmt: skip
+"""Type of a panel → the fields at a path that Grafana's types require: what UnmarshalJSONStrict of
+github.com/grafana/grafana-foundation-sdk/go v0.0.22 accepts."""
+LINK = {"asDropdown", "icon", "includeVars", "keepTime", "tags", "targetBlank", "title", "tooltip",
+        "type", "url"}  # fmt: skip
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_every_panel_has_the_fields_that_its_type_requires(board: str) -> None:
+    assert BOARDS[board]["schemaVersion"] == 39
+    for panel in panels(board):
+        for path, fields in REQUIRED[panel["type"]].items():
+            place = reduce(lambda within, name: within[name], path.split("."), panel)
+            assert fields <= place.keys(), (panel["title"], path)
+        assert {"x", "y", "w", "h"} == panel["gridPos"].keys()
+        assert [target["refId"] for target in panel["targets"]] == sorted(
+            {target["refId"] for target in panel["targets"]}
+        )
+    links = [*BOARDS[board]["links"], *(each for p in panels(board) for each in p.get("links", ()))]
+    assert links
+    assert all(each.keys() >= LINK for each in links)
+    for variable in BOARDS[board]["templating"]["list"]:
+        assert variable["type"] in ("datasource", "query", "textbox")
+        assert {"text", "value"} <= variable["current"].keys() or variable["type"] == "textbox"
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -157,6 +157,13 @@ def test_a_kubeconfig_without_its_package(tmp_path: Path) -> None:
     assert "eventsched[cluster]" in said
 
 
+def test_every_image_can_trace() -> None:
+    """docs/how-to/trace-attempts.md says so."""
+    extras = re.findall(r"EXTRAS=([\w,-]+)", (DEPLOY / "Dockerfile").read_text())
+    assert len(extras) == 4
+    assert all("otel" in each.split(",") for each in extras)
+
+
 @pytest.mark.parametrize("name", ["VERSION", "SOURCE_DATE_EPOCH"])
 def test_the_arguments_of_the_image(name: str) -> None:
     from eventsched import __version__

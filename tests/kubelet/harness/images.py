@@ -53,7 +53,7 @@ def sources() -> list[ImageSource]:
 
 def _with_extra(name: str, tree: str, extra: str) -> ImageSource:
     """An image with one extra more than the scheduler's."""
-    extras = f"EXTRAS=in-cluster,prometheus,{extra}"
+    extras = f"EXTRAS=in-cluster,prometheus,otel,{extra}"
     return ImageSource(name, cache.digest(tree, extras), partial(_build_tree, name, [extras]))
 
 
