@@ -14,6 +14,7 @@ from eventsched.api.operations import OPERATIONS
 from eventsched.api.parameters import Parameter, values_of
 from eventsched.domain.errors import InputError
 from eventsched.history.explain.evidence import uid_key
+from eventsched.history.explain.workloads.workload_kinds import GROUP, SHORT_KINDS
 from eventsched.questions.past.past_pods import last_attempts
 from eventsched.questions.streams import LoggedStream
 
@@ -107,13 +108,21 @@ def _queue(asked: Asked) -> dict[str, Any]:
 def _queue_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
     """The last attempts of the pods that are shown. The rest of the answer is about the state,
     which all records before its position made."""
-    return _attempts_of(stream, (each["uid"] for each in answer["pods"]), answer)
+    uids = (each["uid"] for each in answer["pods"])
+    return _attempts_of(stream, uids, answer["position"])
 
 
-def _attempts_of(stream: LoggedStream, uids: Iterable[str], answer: Mapping[str, Any]) -> list[int]:
-    """The last attempts of pods before the answer's position."""
+def _attempts_of(stream: LoggedStream, uids: Iterable[str], end: int) -> list[int]:
+    """The last attempts of pods before a position."""
     keys = list(dict.fromkeys(map(uid_key, uids)))
-    return sorted(found["seq"] for found in last_attempts(stream, keys, answer["position"]))
+    return sorted(found["seq"] for found in last_attempts(stream, keys, end))
+
+
+def _attempts_of_named(stream: LoggedStream, names: Iterable[str], end: int) -> list[int]:
+    """The same of the newest pods of names (``namespace/name``)."""
+    evidence = stream.evidence()
+    pods = [pod for name in sorted(set(names)) for pod in evidence.pods(name)[-1:]]
+    return _attempts_of(stream, (pod.uid for pod in pods), end)
 
 
 # --- decisions, explain, why_not, try -------------------------------------------------------------
@@ -138,9 +147,12 @@ def _explain(asked: Asked) -> dict[str, Any]:
     return _made("/workloads/{namespace}/{kind}/{name}/explain", asked)
 
 
-def _explain_positions(_: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
+def _explain_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
+    """All records of a pod that the answer has. Of a workload, the last attempts of the pods that
+    it names."""
     if "attempts" not in answer:
-        return []
+        names = (name for group in answer["groups"] for name in group["examples"])
+        return _attempts_of_named(stream, names, stream.log.head.next)
     parts = (*answer["moves"], *answer["attempts"], *answer["events"])
     return sorted({answer["seq"], *(part["seq"] for part in parts)})
 
@@ -159,20 +171,13 @@ def _try(asked: Asked) -> dict[str, Any]:
 
 def _try_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[int]:
     """The last attempts of the pods that would have to leave. Pods that are tried have none."""
-    evidence = stream.evidence()
-    victims = {name for tried in answer["pods"] for name in tried["evicts"]}
-    pods = [pod for name in sorted(victims) for pod in evidence.pods(name)[-1:]]
-    return _attempts_of(stream, (pod.uid for pod in pods), answer)
+    victims = (name for tried in answer["pods"] for name in tried["evicts"])
+    return _attempts_of_named(stream, victims, answer["position"])
 
 
 _KIND = Parameter(
-    "kind", "what the name is of",
-    values=(_POD, *next(
-        p.values for p in _PARAMETERS["/workloads/{namespace}/{kind}/{name}/explain"]
-        if p.name == "kind"
-    )),
-    default=_POD,
-)  # fmt: skip
+    "kind", "what the name is of", values=(_POD, *SHORT_KINDS.values(), GROUP), default=_POD
+)
 
 TOOLS = (
     Tool(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,22 @@ from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
 from mcp_types import TextContent
 
+from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
+from eventsched.api.gates.gate import OpenGate
 from eventsched.assistants.bounded_answers import MOST_CHARACTERS, answer_text
 from eventsched.assistants.tools import TOOLS, Tool
 from eventsched.cli.main import main
+from eventsched.domain import records
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import Owner
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
+from tests.builders import make_node, make_pod
 from tests.databases import ROOT
 from tests.postgres.archives import archived
-from tests.postgres.histories import ODD, TIGHT
+from tests.postgres.histories import ODD, TIGHT, World
 
 POD = """
 apiVersion: v1
@@ -128,11 +134,13 @@ def last_attempts(client: Client, queue: dict[str, Any]) -> list[int]:
     return last_attempts_of(client, names, queue["position"])
 
 
-def last_attempts_of(client: Client, names: list[str], position: int) -> list[int]:
-    """The last attempts before a position of pods of stream TIGHT."""
+def last_attempts_of(
+    client: Client, names: list[str], position: int, stream: str = TIGHT
+) -> list[int]:
+    """The last attempts before a position of pods of a stream."""
     found = []
     for name in names:
-        attempts = client.get(f"/pods/{name}/explain?stream={TIGHT}")["attempts"]
+        attempts = client.get(f"/pods/{name}/explain?stream={stream}")["attempts"]
         found += [each["seq"] for each in attempts if each["seq"] < position][-1:]
     return sorted(found)
 
@@ -150,6 +158,28 @@ def test_a_trial_cites_the_last_attempts_of_the_pods_that_it_evicts(
     assert victims
     assert found["positions"] == last_attempts_of(client, victims, found["before"])
     assert len(found["positions"]) == len(victims)
+
+
+def test_of_a_workload_the_last_attempts_of_the_pods_that_it_names(database: str) -> None:
+    world = World()
+    world.see(records.NodeAdded(node=make_node("n1", cpu=1000)), 1)
+    for number in range(3):
+        pod = make_pod(f"night-{number}", cpu=600, owner=Owner(kind="Job", name="night"))
+        world.see(records.PodAdded(pod=pod), 2 + number)
+    for uid, node in world.attempt().items():
+        world.see(records.BindSucceeded(uid=uid, node=node), 10)
+    world.write(database, "shop")
+    tool = next(tool for tool in TOOLS if tool.name == "explain")
+    values = {"stream": "shop", "kind": "job", "namespace": "default", "name": "night"}
+    with closing(DatabaseStreams(database)) as streams:
+        desk = Desk(streams, FoldedStates())
+        found = json.loads(answer_text(desk, tool, values))
+        client = Client(application(desk, OpenGate(local_only=True)))
+        [group] = found["answer"]["groups"]
+        assert len(group["examples"]) == 2
+        attempts = last_attempts_of(client, group["examples"], found["before"], "shop")
+    assert found["positions"] == attempts
+    assert len(attempts) == 2
 
 
 @pytest.mark.parametrize("form", ["--file", "--from-archive"])
