@@ -6,18 +6,15 @@ nodes themselves decide between these, as far as they are known: taints and cord
 removing them opens a node to the pod, and else its node selector and affinity.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from eventsched.domain.records.exclusions import exclusion
 from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.dominant_refusal import FENCES, refusal_rank
 from eventsched.history.explain.explanation import Explanation, NodeRefusals
 
 TAINT, CORDON, AFFINITY = "TaintToleration", "NodeUnschedulable", "NodeAffinity"
-
-NARROWED = re.compile(r"node\(s\) didn't satisfy plugin\(s\) \[([^]]+)\]")
-"""The reason of nodes that PreFilter left out (schedule_one.go, findNodesThatFitPod)."""
 
 
 class NamedRefusal(NamedTuple):
@@ -54,11 +51,10 @@ def named_refusal(explained: Explanation) -> NamedRefusal | None:
 def _of_message(refusal: NamedRefusal, message: str) -> NamedRefusal:
     """The same with the plugins that narrowed the nodes in PreFilter, if the attempt names them:
     its verdicts do not."""
-    found = NARROWED.search(message)
-    if found is None:
+    plugin, reason = exclusion(None, message)
+    if plugin is None:
         return refusal
-    reasons = (found[0],)
-    return refusal._replace(plugin=found[1], reasons=reasons, all_reasons=reasons)
+    return refusal._replace(plugin=plugin, reasons=(reason,), all_reasons=(reason,))
 
 
 def _fence(closed: Sequence[ClosedNodes], unselected: Sequence[str]) -> str:

@@ -12,10 +12,16 @@ import msgspec
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
+from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.decision_vectors import VectorSource
 from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.questions.answer_shapes import Decision, DecisionDetail, Decisions, RefusedNodes
+from eventsched.questions.overviews.excluded_nodes import (
+    attempts_that_name,
+    refusals_at,
+    refusals_in,
+)
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import NotVisibleError, Visibility
 
@@ -88,7 +94,7 @@ def decisions_page(
     if looked is None:
         return Decisions(stream=stream.name, head=head, decisions=[], next=None)
     low, top, more = looked
-    conditions, values = _conditions(wanted, sees, stream)
+    conditions, values = _conditions(wanted, sees, stream, low, top)
     if uids is not None:
         conditions, values["uids"] = f"{conditions} AND d.pod IN :uids", uids
     order = "DESC" if newest else "ASC"
@@ -127,9 +133,9 @@ def _uids(stream: LoggedStream, wanted: DecisionFilter) -> list[str]:
 
 
 def _conditions(
-    wanted: DecisionFilter, sees: Visibility, stream: LoggedStream
+    wanted: DecisionFilter, sees: Visibility, stream: LoggedStream, low: int, high: int
 ) -> tuple[str, dict[str, Any]]:
-    """What else a row at a position from ``:low`` to before ``:high`` has to be, as SQL, and the
+    """What else a row at a position from ``low`` to before ``high`` has to be, as SQL, and the
     other values in it."""
     visible, seen = sees.condition("p.namespace")
     text, values = visible, dict[str, Any](seen)
@@ -150,10 +156,13 @@ def _conditions(
     if wanted.plugin is not None or wanted.reason is not None:
         numbers = stream.rows.numbers(wanted.plugin, wanted.reason)
         text += (
-            " AND d.seq IN (SELECT r.seq FROM eventsched_log.refusal r"
+            " AND (d.seq IN (SELECT r.seq FROM eventsched_log.refusal r"
             " WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number IN :numbers)"
+            " OR d.seq = ANY(CAST(:excluding AS bigint[])))"
         )
         values["numbers"] = numbers or [-1]
+        names = attempts_that_name(stream, wanted.plugin, wanted.reason, low, high)
+        values["excluding"] = tuple(names)
     return text, values
 
 
@@ -162,9 +171,12 @@ def decisions_of(stream: LoggedStream, rows: Sequence[Any]) -> list[Decision]:
     failed = [row["seq"] for row in rows if row["outcome"] in _FAILED]
     dominant = dominant_refusals(stream, failed)
     meanings = stream.rows.refusals(dominant.values())
+    excluding = [seq for seq, number in dominant.items() if number == STORED_EXCLUDED]
+    named = {seq: meanings[number] for seq, number in dominant.items()}
+    named |= refusals_at(stream, excluding) if excluding else {}
     found = []
     for row in rows:
-        refusal = meanings[dominant[row["seq"]]] if row["seq"] in dominant else None
+        refusal = named.get(row["seq"])
         placed = bool(row["node"])
         found.append(
             Decision(
@@ -253,7 +265,7 @@ def detail_of(stream: LoggedStream, stored: StoredRecord, record: PodDecided) ->
     assert row is not None
     beside = stream.rows.one(_BESIDE, seq=position, uid=row["uid"])
     assert beside is not None
-    meanings = stream.rows.refusals(number for number, _ in record.counts)
+    meanings = refusals_in(stream.rows, record)
     return DecisionDetail(
         stream=stream.name,
         decision=decisions_of(stream, [row])[0],

@@ -1,12 +1,13 @@
 """Pods, one row each: those that exist, or all with an attempt, by position or time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
+from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.answer_shapes import PodRow, Pods
 from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
@@ -15,6 +16,7 @@ from eventsched.questions.overviews.excluded_nodes import (
     PLUGIN_TO_NAME,
     REASON_TO_NAME,
     refusal_to_name,
+    refusals_at,
 )
 from eventsched.questions.overviews.group_keys import (
     LONGEST_REASON,
@@ -25,6 +27,7 @@ from eventsched.questions.overviews.group_keys import (
 )
 from eventsched.questions.overviews.named_owners import read_owner
 from eventsched.questions.overviews.pod_orders import LAST, order_of, position_of_cursor
+from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -307,13 +310,29 @@ def pod_rows_of(stream: LoggedStream, rows: Sequence[Any], present: int) -> list
     seqs = [row["decided_seq"] for row in rows if row["decided_seq"] is not None]
     decided = {row["seq"]: row for row in stream.rows.all(_DECIDED, seqs=seqs)} if seqs else {}
     failed = [seq for seq, row in decided.items() if row["outcome"] in _FAILED]
-    numbers = dominant_refusals(stream, failed)
-    return [_pod(stream, row, decided.get(row["decided_seq"]), numbers, present) for row in rows]
+    named = _refusals(stream, rows, dominant_refusals(stream, failed))
+    return [_pod(row, decided.get(row["decided_seq"]), named, present) for row in rows]
 
 
-def _pod(stream: LoggedStream, row: Any, decided: Any, numbers: dict[int, int], now: int) -> PodRow:
-    number = numbers.get(row["decided_seq"])
-    refusal = None if number is None else refusal_to_name(stream.rows, number, row)
+def _refusals(
+    stream: LoggedStream, rows: Sequence[Any], numbers: Mapping[int, int]
+) -> Mapping[int, Refusal]:
+    """Position of a failed last attempt → the refusal to name."""
+    pods = [row for row in rows if row["decided_seq"] in numbers]
+    gone = [
+        row["decided_seq"]
+        for row in pods
+        if row["message"] is None and numbers[row["decided_seq"]] == STORED_EXCLUDED
+    ]
+    named = {
+        row["decided_seq"]: refusal_to_name(stream.rows, numbers[row["decided_seq"]], row)
+        for row in pods
+    }
+    return {**named, **(refusals_at(stream, gone) if gone else {})}
+
+
+def _pod(row: Any, decided: Any, named: Mapping[int, Refusal], now: int) -> PodRow:
+    refusal = named.get(row["decided_seq"])
     waiting = row["waiting_since"]
     waited = None if waiting is None else now - waiting
     if waited is None and decided is not None and decided["node"] and decided["queued"] is not None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine, RowMapping, bindparam, text
 from sqlalchemy.exc import OperationalError
 
+from eventsched.domain.records.exclusions import EXCLUDED, UNNAMED
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
 from eventsched.eventlog.postgres.reader import CHOOSE_STREAM
 from eventsched.eventlog.schema import migrations
@@ -30,10 +31,8 @@ class Refusal(NamedTuple):
     reason: str
 
 
-EXCLUDED_UNNAMED = Refusal(None, "Excluded", "PreFilter left the node out")
-"""Of a node without a verdict. excluded_nodes.py says more of an attempt that left all out."""
 _FIXED: dict[int, Refusal] = {
-    STORED_EXCLUDED: EXCLUDED_UNNAMED,
+    STORED_EXCLUDED: Refusal(UNNAMED.plugin, EXCLUDED, UNNAMED.reason),
     STORED_NOT_EVALUATED: Refusal(None, "NotEvaluated", "the search ended before this node"),
 }
 

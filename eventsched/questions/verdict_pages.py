@@ -11,6 +11,7 @@ from eventsched.domain.records.verdicts import STORED_NO_NODE, STORED_PASSES
 from eventsched.history.decision_vectors import DecisionVectors, VectorSource
 from eventsched.questions.answer_shapes import NodeScoreRow, NodeVerdict, PluginColumn, Verdicts
 from eventsched.questions.decisions import stored_decision
+from eventsched.questions.overviews.excluded_nodes import refusals_in
 from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -68,7 +69,7 @@ def verdicts_of(stream: LoggedStream, position: int, record: PodDecided) -> Verd
     order = np.concatenate([by_rank, others])
     totals = vectors.totals[order]
     best = totals[: len(by_rank)]
-    meanings = {**stream.rows.refusals(map(int, np.unique(codes[others]))), 0: _SUCCESS}
+    meanings = {**refusals_in(stream.rows, record), STORED_PASSES: _SUCCESS}
     return VerdictTable(
         position,
         record,

@@ -1,22 +1,30 @@
-"""Pods for which PreFilter left out all nodes: the plugin that did it is named with its reason,
-by view pods_now and by all answers about pods, of the present as of the past."""
+"""Nodes that PreFilter left out: the plugin that did it is named with its reason by all views,
+answers and archives, of the present as of the past."""
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import psycopg
+import pyarrow.parquet as pq
 import pytest
 
 from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
+from eventsched.domain import records
+from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.records.exclusions import UNNAMED, Exclusion, exclusion_of
+from eventsched.eventlog.archive.archive_manifest import DECISIONS
 from eventsched.questions.overviews.excluded_nodes import excluded_refusal
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
-from tests.postgres.test_prefilter_parity import log
+from tests.postgres.archives import archived
+from tests.postgres.test_prefilter_parity import STREAM, log
 
 __all__ = ["log"]
 
@@ -48,6 +56,114 @@ def test_the_view_names_the_plugin(log: str) -> None:
                     if code == "Excluded"}  # fmt: skip
     assert {owner: (plugin, reason) for owner, plugin, reason, _ in found} == NAMED
     assert excluded.keys() == {"no-claim", "no-node"}
+
+
+REFUSALS = """
+SELECT n.owner_name, d.seq, r.plugin, r.reason, r.code, r.nodes
+FROM eventsched.decisions d
+JOIN eventsched.pods_now n USING (stream, pod_uid)
+JOIN {source} ON {condition}
+WHERE n.owner_name = ANY(%s) ORDER BY 1, 2, 3
+"""
+Named = dict[str, set[tuple[str | None, str]]]
+
+
+def excluded(log: str, source: str, condition: str = "true") -> Named:
+    """Owner → what is named for the nodes that PreFilter left out."""
+    found: Named = {}
+    with psycopg.connect(log) as connection:
+        query = REFUSALS.format(source=source, condition=condition)
+        for owner, _, plugin, reason, code, _ in connection.execute(
+            query.encode(), (list(NAMED),)
+        ).fetchall():
+            if code == "Excluded":
+                found.setdefault(owner, set()).add((plugin, reason))
+    return found
+
+
+EXCLUDED: Named = {
+    "no-claim": {NAMED["no-claim"]},
+    "no-node": {NAMED["no-node"]},
+    "one-node": {("NodeAffinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]")},
+}
+"""What is named for left out nodes, also beside a node that another plugin refused."""
+
+
+def test_refusals_name_it(log: str) -> None:
+    view = excluded(log, "eventsched.refusals r", "r.stream = d.stream AND r.seq = d.seq")
+    function = excluded(log, "LATERAL eventsched.refusals(d.stream, d.seq) r")
+    assert function == view == EXCLUDED
+
+
+def test_verdicts_name_it(log: str) -> None:
+    """Of an attempt whose nodes were judged; of the others there are no vectors."""
+    nodes = "LATERAL (SELECT v.*, 1 AS nodes FROM eventsched.verdicts(d.stream, d.seq) v) r"
+    assert excluded(log, nodes)["one-node"] == EXCLUDED["one-node"]
+
+
+def test_archives_name_it(log: str, tmp_path: Path) -> None:
+    archived(log, STREAM, tmp_path)
+    found: Named = {}
+    for path in (tmp_path / STREAM).glob(f"*.{DECISIONS}.parquet"):
+        for row in pq.read_table(path).to_pylist():
+            for each in row["refusals"]:
+                if each["code"] == "Excluded" and row["outcome"] == "unschedulable":
+                    owner = row["pod"].rpartition("-")[0]
+                    found.setdefault(owner, set()).add((each["plugin"], each["reason"]))
+    assert {owner: found[owner] for owner in EXCLUDED} == EXCLUDED
+
+
+def test_decisions_name_it(client: Client) -> None:
+    """On the list, by filter, and one by one."""
+    for owner in ("no-claim", "no-node"):
+        plugin, reason = NAMED[owner]
+        found = client.get(f"/decisions?owner={owner}")["decisions"]
+        assert {(each["plugin"], each["code"], each["reason"]) for each in found} == {
+            (plugin, "Excluded", reason)
+        }
+        words = f"plugin={quote(plugin)}&reason={quote(reason[:40].upper())}"
+        positions = [each["position"] for each in client.get(f"/decisions?{words}")["decisions"]]
+        assert {each["position"] for each in found} <= set(positions)
+        assert positions == sorted(positions, reverse=True)
+        for each in found:
+            detail = client.get(f"/decisions/{each['position']}")
+            assert detail["decision"] == each
+            [refused] = detail["refusals"]
+            assert (refused["plugin"], refused["reason"], refused["nodes"]) == (plugin, reason, 3)
+    assert client.get("/decisions?plugin=VolumeRestrictions&reason=nowhere")["decisions"] == []
+    placed = client.get("/decisions?owner=fits")["decisions"]
+    assert {each["plugin"] for each in placed} == {None}
+
+
+def test_verdicts_of_nodes_name_it(client: Client) -> None:
+    [*_, first] = client.get("/decisions?owner=one-node")["decisions"]
+    verdicts = client.get(f"/decisions/{first['position']}/verdicts")["verdicts"]
+    found = {each["node"]: (each["plugin"], each["reason"]) for each in verdicts}
+    [expected] = EXCLUDED["one-node"]
+    assert (found["n2"], found["n3"]) == (expected, expected)
+    assert found["n1"] == NAMED["one-node"]
+
+
+def test_counts_name_it(client: Client) -> None:
+    answer = client.get("/refusals")
+    plugins = {each["plugin"]: each for each in answer["plugins"]}
+    assert None not in plugins
+    for owner in ("no-claim", "no-node"):
+        plugin, reason = NAMED[owner]
+        [row] = [each for each in plugins[plugin]["reasons"] if each["reason"] == reason]
+        listed = client.get(f"/decisions?plugin={quote(plugin)}&reason={quote(reason)}")
+        assert row["attempts"] == len(listed["decisions"])
+        assert row["codes"] == ["Excluded"]
+
+
+def test_pods_that_are_gone_are_named_alike(client: Client, log: str) -> None:
+    with psycopg.connect(log) as connection:
+        connection.execute("DELETE FROM eventsched_log.pod_now WHERE owner_name = 'no-claim'")
+    pods = client.get("/pods?ever=true")["pods"]
+    gone = [each for each in pods if each["name"].startswith("no-claim-")]
+    assert {(each["state"], each["plugin"], each["reason"]) for each in gone} == {
+        ("gone", *NAMED["no-claim"])
+    }
 
 
 @pytest.mark.parametrize("is_past", [False, True])
@@ -95,7 +211,37 @@ def test_a_pod_that_no_node_would_take_is_a_finding_with_the_plugin(
         (None, None, (None, "PreFilter left the node out")),
     ],
 )  # fmt: skip
-def test_what_is_named(plugin: str | None, message: str | None, named: Any) -> None:
+def test_what_is_named(plugin: str | None, message: str | None, named: Any, log: str) -> None:
+    """By SQL as by Python."""
     found = excluded_refusal(plugin, message)
     assert (found.plugin, found.reason) == named
     assert found.code == "Excluded"
+    with psycopg.connect(log) as connection:
+        query = (
+            "SELECT eventsched_log.excluding_plugin(p, m), eventsched_log.excluding_reason(p, m)"
+            " FROM (VALUES (%s::text, %s::text)) AS a (p, m)"
+        )
+        assert connection.execute(query, (plugin, message)).fetchall() == [named]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, Exclusion("A", "no")),
+        ({"evaluated": 1}, UNNAMED),  # A ended the attempt after PreFilter
+        ({"evaluated": 1, "message": "1 node(s) didn't satisfy plugin(s) [B]."},
+         Exclusion("B", "node(s) didn't satisfy plugin(s) [B]")),
+        ({"outcome": Outcome.ERROR}, Exclusion("A", "no")),
+        ({"outcome": Outcome.SCHEDULED, "node": "n1"}, UNNAMED),
+    ],
+)  # fmt: skip
+def test_what_is_named_of_a_record(changes: dict[str, Any], named: Exclusion, log: str) -> None:
+    """By SQL as by Python."""
+    record = PodDecided(uid="a", attempt=1, outcome=Outcome.UNSCHEDULABLE, plugin="A", message="no")
+    record = msgspec.structs.replace(record, **changes)
+    assert exclusion_of(record) == named
+    with psycopg.connect(log) as connection:
+        found = connection.execute(
+            "SELECT eventsched_log.exclusion(%s::json)", (records.encode(record).decode(),)
+        ).fetchall()
+    assert found == [(list(named),)]

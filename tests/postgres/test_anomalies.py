@@ -11,6 +11,7 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.records import Queue
 from eventsched.eventlog.schema import migrations
+from tests.builders import make_node
 from tests.databases import Server, migrate
 from tests.postgres.anomalous import (
     FULL,
@@ -87,6 +88,25 @@ def test_a_pod_that_no_node_would_take_does_not_starve(database: str) -> None:
     assert rows(database, "starving_pods", "stream, pod, overtaken_by") == [
         ("fits", "selects nothing", 1)
     ]
+
+
+def test_pods_are_judged_by_their_own_refusals(database: str) -> None:
+    """Also if their last attempts are far apart, and among other attempts."""
+    diary = Diary("n1", "n2")
+    waiting = {"hopeless": (TOO_SMALL,), "full": (TOO_SMALL, FULL), "unreserved": (TOO_SMALL,)}
+    for name, verdicts in waiting.items():
+        diary.arrives(name)
+        diary.is_refused(name, *verdicts, feasible=int(name == "unreserved"))
+        diary.is_placed(diary.arrives(f"beside {name}"), "n1")
+        for _ in range(2):  # of pods that are gone
+            diary.is_refused(diary.arrives("gone"), FULL)
+            diary.goes("gone")
+            diary.note(*[records.NodeUpdated(node=make_node("n1"))] * 10_000)
+    diary.minute = 10
+    diary.is_placed(diary.arrives("last"), "n1")
+    diary.write(database, "far", batch=5_000)
+    assert rows(database, "unplaceable_pods", "pod") == [("hopeless",)]
+    assert rows(database, "starving_pods", "pod") == [("full",), ("unreserved",)]
 
 
 @pytest.mark.parametrize(

@@ -73,16 +73,22 @@ CALLS: dict[str, set[str]] = {
     f"{_LOG}.prunable(text,timestamp with time zone)": _RAW | {ARCHIVER},
     **{f"{_LOG}.{name}": set() for name in (
         "attach_partition(text,integer,bigint,bigint)", "check_grant()", "deny()",
+        "count_records(integer,text[])",
         "derive(integer,bigint,json,boolean)", "derive_names(integer,bigint,json)",
-        "derive_outcomes(integer,bigint,json)",
+        "derive_outcomes(integer,bigint,json)", "derive_rows(integer,bigint,json)",
         "droppable(text,timestamp with time zone,boolean)",
         "extend_partitions(integer,bigint)", "granted_namespaces(text)", "mark_seals()",
-        "make_partition(integer,bigint,bigint)", "mark_requests()", "opaque_id(uuid)",
+        "make_partition(integer,bigint,bigint)", "mark_requests()",
+        "move_head(integer,integer,uuid,bigint,bigint,bytea,bytea)", "opaque_id(uuid)",
         "partition_size(integer)", "partitioned_tables()", "require_grant(text)",
+        "store_batch(integer,integer,uuid,bigint,integer,bigint,json,bytea,bytea,json)",
+        "store_details(integer,bigint[],bigint[],bytea[])",
         "thin_unchecked(text,timestamp with time zone)")},
     # Views call these with the rights of who asks; they return typed values.
     **{f"{_LOG}.{name}": _READ for name in (
-        "eviction_end(integer,bigint,bigint,text,boolean)", "pod_owner(integer,bigint)",
+        "eviction_end(integer,bigint,bigint,text,boolean)", "excluding_plugin(text,text)",
+        "excluding_reason(text,text)", "exclusion(json)", "exclusion_at(integer,bigint)",
+        "pod_owner(integer,bigint)",
         "pod_uid(json)", "queue_message(integer,bigint)", "rows_in(text)", '"time"(bigint)',
         "uid(text)")},
     **{f"{_LOG}.{name}": _RAW for name in (

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.records import PodDecided
+from eventsched.domain.records.exclusions import EXCLUDED, exclusion_of
+from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
@@ -20,11 +22,7 @@ _VERDICTS = (
 )
 _Refusal = tuple[str | None, str | None, str | None]
 """Plugin, code and reason."""
-_LEFT_OUT: dict[int, _Refusal] = {
-    65_533: (None, "Excluded", "PreFilter left the node out"),
-    65_534: (None, "NotEvaluated", "the search ended before this node"),
-}
-"""The numbers that no ``VerdictDefined`` defines."""
+_NOT_EVALUATED: _Refusal = (None, "NotEvaluated", "the search ended before this node")
 
 
 class DecisionRows:
@@ -32,7 +30,7 @@ class DecisionRows:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._verdicts = dict(_LEFT_OUT)
+        self._verdicts: dict[int, _Refusal] = {STORED_NOT_EVALUATED: _NOT_EVALUATED}
 
     def of(self, stored: Sequence[StoredRecord]) -> Iterator[tuple[Any, ...]]:
         """A row for each decision among consecutive records, with the columns of
@@ -61,10 +59,13 @@ class DecisionRows:
             record.attempt, record.profile, str(record.outcome), record.node or None, record.score,
             record.runner_up or None, record.runner_up_score, record.feasible, record.evaluated,
             record.ties, record.draw, record.plugin or None, record.message or None,
-            [self._refusal(number, nodes) for number, nodes in record.counts],
+            [self._refusal(record, number, nodes) for number, nodes in record.counts],
         )  # fmt: skip
 
-    def _refusal(self, number: int, nodes: int) -> dict[str, Any]:
+    def _refusal(self, record: PodDecided, number: int, nodes: int) -> dict[str, Any]:
+        if number == STORED_EXCLUDED:
+            by, why = exclusion_of(record)
+            return {"plugin": by, "code": EXCLUDED, "reason": why, "nodes": nodes}
         if number not in self._verdicts:
             for row in self._reader.rows(_VERDICTS):
                 reasons = ", ".join(row["reasons"])

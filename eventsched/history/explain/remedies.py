@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from eventsched.domain.objects import Pod, Requirement, pod_requests
+from eventsched.domain.records.exclusions import NARROWED
 from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import CONDITIONS, ClosedNodes
-from eventsched.history.named_refusal import NARROWED
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.change_value import quantity
 from eventsched.history.why_not.changes import shown_taint

@@ -83,8 +83,9 @@ class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
 
 class PluginRefusals(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plugin refused nodes, as RefusalReason; ``plugin`` is null for nodes that
-    PreFilter left out. An attempt with several reasons counts once. The reasons that are
-    named first most often come first, then those of most nodes."""
+    PreFilter left out in attempts whose record does not name the plugin. An attempt with several
+    reasons counts once. The reasons that are named first most often come first, then those of most
+    nodes."""
 
     plugin: str | None
     attempts: int

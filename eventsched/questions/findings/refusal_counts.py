@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from eventsched.cli.output.time_format import iso
-from eventsched.domain.records.verdicts import STORED_NOT_EVALUATED
+from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.findings.finding_answers import (
@@ -14,6 +14,7 @@ from eventsched.questions.findings.finding_answers import (
     RefusalReason,
     RefusalsAnswer,
 )
+from eventsched.questions.overviews.excluded_nodes import EXCLUDING, FAILED
 from eventsched.questions.overviews.unmatched_filters import unmatched_filter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -27,41 +28,44 @@ SELECT min(w.seq) AS first, max(w.seq) AS last, count(*) AS looked FROM (
     WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high ORDER BY d.seq DESC LIMIT :most
 ) AS w
 """
-_ATTEMPTS = """
+_ATTEMPTS = f"""
 SELECT count(*) AS attempts, min(d.at) AS since, max(d.at) AS until,
-       count(*) FILTER (WHERE d.outcome IN ('unschedulable', 'error')) AS failed
-FROM eventsched_log.decision d {join}
-WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
+       count(*) FILTER (WHERE d.outcome IN {FAILED}) AS failed
+FROM eventsched_log.decision d {{join}}
+WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{{conditions}}
 """
 # The refusals of these attempts are read once and counted twice: an attempt in which a plugin
 # refused for several reasons counts once for the plugin, and once for a reason that it gave with
-# two codes. A row without numbers is a plugin's.
+# two codes. A row without numbers is a plugin's. A reason is an array as in table verdict.
 _REFUSED = f"""
-WITH refused AS MATERIALIZED (
-    SELECT r.seq, r.number, coalesce(v.plugin, '') AS plugin,
-           coalesce(v.reasons, ARRAY[]::text[]) AS reasons, r.nodes,
-           d.outcome IN ('unschedulable', 'error') AS failed,
-           d.outcome IN ('unschedulable', 'error') AND row_number() OVER (
+WITH {EXCLUDING}, exclusions AS MATERIALIZED (
+    SELECT x.seq, eventsched_log.exclusion(x.record) AS named FROM excluded x
+), refused AS MATERIALIZED (
+    SELECT r.seq, r.number, coalesce(v.plugin, x.named[1], '') AS plugin,
+           coalesce(v.reasons, x.named[2:2], ARRAY[]::text[]) AS reasons, r.nodes,
+           d.outcome IN {FAILED} AS failed,
+           d.outcome IN {FAILED} AND row_number() OVER (
                PARTITION BY r.seq
                ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number) = 1 AS is_first
     FROM eventsched_log.refusal r
     JOIN eventsched_log.decision d ON d.stream = r.stream AND d.seq = r.seq
-    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number {{join}}
+    LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
+    LEFT JOIN exclusions x ON x.seq = r.seq AND r.number = {STORED_EXCLUDED} {{join}}
     WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number <> :skipped
       AND d.stream = :s AND d.seq >= :low AND d.seq < :high{{conditions}}
 ), by_reason AS (
     SELECT plugin, reasons, seq, failed, bool_or(is_first) AS is_first, sum(nodes) AS nodes
     FROM refused GROUP BY plugin, reasons, seq, failed
 )
-SELECT a.plugin, n.numbers, count(*) AS attempts, count(*) FILTER (WHERE a.failed) AS failed,
-       count(*) FILTER (WHERE a.is_first) AS first, CAST(sum(a.nodes) AS bigint) AS nodes,
-       max(a.seq) AS newest
+SELECT a.plugin, n.numbers, n.reasons, count(*) AS attempts,
+       count(*) FILTER (WHERE a.failed) AS failed, count(*) FILTER (WHERE a.is_first) AS first,
+       CAST(sum(a.nodes) AS bigint) AS nodes, max(a.seq) AS newest
 FROM by_reason a
 JOIN (SELECT plugin, reasons, array_agg(DISTINCT number) AS numbers FROM refused GROUP BY 1, 2) n
   ON n.plugin = a.plugin AND n.reasons = a.reasons
-GROUP BY a.plugin, n.numbers
+GROUP BY a.plugin, n.numbers, n.reasons
 UNION ALL
-SELECT a.plugin, NULL, count(*), count(*) FILTER (WHERE a.failed),
+SELECT a.plugin, NULL, NULL, count(*), count(*) FILTER (WHERE a.failed),
        count(*) FILTER (WHERE a.is_first), CAST(sum(a.nodes) AS bigint), max(a.seq)
 FROM (SELECT plugin, seq, failed, bool_or(is_first) AS is_first, sum(nodes) AS nodes
       FROM refused GROUP BY plugin, seq, failed) a
@@ -166,7 +170,8 @@ def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
             same = [meanings[number] for number in row["numbers"]]
             reasons.setdefault(row["plugin"], []).append(
                 RefusalReason(
-                    codes=sorted({each.code for each in same}), reason=same[0].reason,
+                    codes=sorted({each.code for each in same}),
+                    reason=", ".join(row["reasons"]) or same[0].reason,
                     newest=row["newest"], **{name: row[name] for name in counts},
                 )
             )  # fmt: skip

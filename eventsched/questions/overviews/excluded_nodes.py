@@ -1,38 +1,56 @@
-"""What to name for the nodes that PreFilter left out, which have no verdict of their own.
+"""The nodes that PreFilter left out, in questions: domain/records/exclusions.py says what is
+named for them."""
 
-If PreFilter refused the pod, the attempt has the plugin, and its message is the reason. If plugins
-only named the nodes that they allow, the message of the attempt names these plugins. View pods_now
-has the same (migrations/sql/0022_views.sql).
-"""
-
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from eventsched.domain.records import Outcome, PodDecided
+from eventsched.domain.records.exclusions import EXCLUDED, Exclusion, exclusion, exclusion_of
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
-from eventsched.history.named_refusal import NARROWED
-from eventsched.questions.rows import EXCLUDED_UNNAMED, Refusal, Rows
+from eventsched.questions.rows import Refusal, Rows
+from eventsched.questions.streams import LoggedStream
 
-_PLUGINS = NARROWED.pattern.replace("'", "''")
-"""The pattern as a text of SQL, where ``substring`` gives its group."""
-_WITH_REASON = _PLUGINS.replace("([^]]+)", "[^]]+")
-"""The same without a group: the whole text."""
 IS_EXCLUDED = f"n.verdict = {STORED_EXCLUDED}"
 """Whether a row n of pod_now has no other verdict, as SQL. With another one, that is named."""
-PLUGIN = f"coalesce(nullif(n.plugin, ''), substring(n.message FROM '{_PLUGINS}'))"
-"""The plugin of such a row, or several with spaces between; null if none is known."""
-REASON = f"""CASE WHEN n.plugin <> '' THEN n.message
-ELSE coalesce(substring(n.message FROM '{_WITH_REASON}'), '{EXCLUDED_UNNAMED.reason}') END"""
-"""The reason of such a row."""
-PLUGIN_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.plugin WHEN {IS_EXCLUDED} THEN {PLUGIN} END"
-REASON_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.message WHEN {IS_EXCLUDED} THEN {REASON} END"
+_PLUGIN = "eventsched_log.excluding_plugin(n.plugin, n.message)"
+_REASON = "eventsched_log.excluding_reason(n.plugin, n.message)"
+PLUGIN_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.plugin WHEN {IS_EXCLUDED} THEN {_PLUGIN} END"
+REASON_TO_NAME = f"CASE WHEN n.verdict IS NULL THEN n.message WHEN {IS_EXCLUDED} THEN {_REASON} END"
 """The plugin and the reason of the attempt; null if those of a verdict are named."""
+FAILED = f"('{Outcome.UNSCHEDULABLE}', '{Outcome.ERROR}')"
+"""The outcomes of attempts that found no node, as SQL."""
+# A record is found in the body of its batch: each is read once, however many are sought in it.
+EXCLUDING = f"""
+excluding AS MATERIALIZED (
+    SELECT d.seq FROM eventsched_log.refusal r
+    JOIN eventsched_log.decision d ON d.stream = r.stream AND d.seq = r.seq
+    WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number = {STORED_EXCLUDED}
+      AND d.stream = :s AND d.seq >= :low AND d.seq < :high AND d.outcome IN {FAILED}
+), excluded AS MATERIALIZED (
+    SELECT x.seq, e.item -> 3 AS record
+    FROM (
+        SELECT DISTINCT f.first FROM excluding x
+        CROSS JOIN LATERAL (
+            SELECT b.first FROM eventsched_log.batch b
+            WHERE b.stream = :s AND b.first <= x.seq ORDER BY b.first DESC LIMIT 1
+        ) f
+    ) g
+    JOIN eventsched_log.batch b ON b.stream = :s AND b.first = g.first
+    CROSS JOIN LATERAL json_array_elements(b.body) WITH ORDINALITY AS e (item, n)
+    JOIN excluding x ON x.seq = b.first + e.n - 1
+)
+"""
+"""A common table ``excluded``: the records of the attempts from position ``:low`` to before
+``:high`` that found no node and left nodes out, by ``seq``."""
+_NAMED = f"""
+WITH {EXCLUDING}
+SELECT x.seq, x.record ->> 'plugin' AS plugin, x.record ->> 'message' AS message FROM excluded x
+"""
 
 
 def excluded_refusal(plugin: str | None, message: str | None) -> Refusal:
     """What to name of a failed attempt that left all nodes out, with its plugin and message."""
-    if plugin:
-        return Refusal(plugin, EXCLUDED_UNNAMED.code, message or "")
-    found = NARROWED.search(message or "")
-    return EXCLUDED_UNNAMED if found is None else Refusal(found[1], EXCLUDED_UNNAMED.code, found[0])
+    return _refusal(exclusion(plugin, message))
 
 
 def refusal_to_name(rows: Rows, number: int, row: Any) -> Refusal:
@@ -41,3 +59,39 @@ def refusal_to_name(rows: Rows, number: int, row: Any) -> Refusal:
     if number == STORED_EXCLUDED:
         return excluded_refusal(row["plugin"], row["message"])
     return rows.refusals([number])[number]
+
+
+def refusals_in(rows: Rows, record: PodDecided) -> Mapping[int, Refusal]:
+    """What the numbers of an attempt mean. Raises UnavailableError."""
+    meanings = rows.refusals(number for number, _ in record.counts)
+    return {**meanings, STORED_EXCLUDED: _refusal(exclusion_of(record))}
+
+
+def refusals_at(stream: LoggedStream, seqs: Iterable[int]) -> dict[int, Refusal]:
+    """What to name of failed attempts that left all nodes out, by position: from their records.
+    Raises UnavailableError."""
+    found = {}
+    for seq, stored in stream.evidence().records_at(seqs).items():
+        record = stored.record
+        assert isinstance(record, PodDecided)
+        found[seq] = excluded_refusal(record.plugin, record.message)
+    return found
+
+
+def attempts_that_name(
+    stream: LoggedStream, plugin: str | None, reason: str | None, low: int, high: int
+) -> list[int]:
+    """The positions, from ``low`` to before ``high``, of attempts without a node that left nodes
+    out because of this plugin, with a text in the reason (any case), or with both. Raises
+    UnavailableError."""
+    found = []
+    for row in stream.rows.all(_NAMED, low=low, high=high):
+        named = exclusion(row["plugin"], row["message"])
+        has_reason = reason is None or reason.lower() in named.reason.lower()
+        if plugin in (None, named.plugin) and has_reason:
+            found.append(row["seq"])
+    return found
+
+
+def _refusal(named: Exclusion) -> Refusal:
+    return Refusal(named.plugin, EXCLUDED, named.reason)
