@@ -33,7 +33,7 @@ def environment(*, what_ifs: bool = True) -> Environment:
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
         breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
         linked=linked, linked_step=linked_step, weights=weights, reason_key=reason_key,
-        typed_time=typed_time, is_length=is_length,
+        typed_time=typed_time, is_length=is_length, amount=amount,
     )  # fmt: skip
     env.globals["what_ifs"] = what_ifs
     return env
@@ -66,6 +66,17 @@ def decimal(number: float | None) -> str:
     if number is None:
         return "–"
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def amount(number: int, resource: str) -> str:
+    """An amount of a resource as the API gives it (millicores, bytes or a count), for people:
+    ``1500m``, ``3.5 GiB``, ``4``."""
+    if resource == "cpu":
+        return f"{number}m" if number % 1000 else str(number // 1000)
+    if resource not in ("memory", "ephemeral-storage") and not resource.startswith("hugepages-"):
+        return str(number)
+    unit, name = (1 << 30, "GiB") if abs(number) >= 1 << 30 else (1 << 20, "MiB")
+    return f"{round(number / unit, 1):g} {name}"
 
 
 def moment(text: str | None) -> Markup:

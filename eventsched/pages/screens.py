@@ -9,6 +9,7 @@ from eventsched.pages.screen_questions import (
     decision_question,
     findings_question,
     help_question,
+    node_question,
     now_question,
     pod_question,
     pods_question,
@@ -65,6 +66,10 @@ SCREENS = (
     Screen(
         "workload", "Workload", "/workloads/{namespace}/{kind}/{name}",
         workload_question.question, in_navigation=False,
+    ),
+    Screen(
+        "node", "Node", "/nodes/{name}", node_question.question, in_navigation=False,
+        further=node_question.further, has_past=True,
     ),
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,

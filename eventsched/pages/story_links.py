@@ -12,6 +12,7 @@ from eventsched.pages.api_call import segment
 
 _POSITION = r"(?<=\(position )\d+(?=\))"
 _COMMAND = r"(?P<step>`eventsched [^`]+`)"
+_UNLIKE_WORDS = re.compile(r"(?=.*[^\W0-9]).*[0-9.-]")
 _ANY_NODE = "NODE"
 """What a command has in the place of a name that the reader is to choose."""
 _COPY = Markup(
@@ -19,11 +20,14 @@ _COPY = Markup(
 )
 
 
-def linked(text: str, pods: Iterable[str], link: Callable[..., str]) -> Markup:
-    """A text with links. ``pods`` are the names (``namespace/name``) that it may have; ``link``
+def linked(
+    text: str, pods: Iterable[str], link: Callable[..., str], nodes: Iterable[str] = ()
+) -> Markup:
+    """A text with links. ``pods`` are the names (``namespace/name``) that it may have, ``nodes``
+    those of nodes: one that could be any word or number stays text. ``link``
     makes the address of a page. A position leads to what was so right after its record. Commands
     stay text: a reason may quote what the author of a pod wrote."""
-    return _linked(text, pods, link, [], {})
+    return _linked(text, [*pods, *_unlike_words(nodes)], link, [], {})
 
 
 def linked_step(
@@ -31,21 +35,26 @@ def linked_step(
     pods: Iterable[str],
     link: Callable[..., str],
     asked: Mapping[str, Any] | None = None,
+    nodes: Iterable[str] = (),
 ) -> Markup:
     """A next step with the links of ``linked``. A command that a next step gives leads to the page
     that answers it, if there is one, with ``asked`` as further parameters, and can be copied."""
-    return _linked(text, pods, link, [_COMMAND], asked or {})
+    return _linked(text, [*pods, *_unlike_words(nodes)], link, [_COMMAND], asked or {})
+
+
+def _unlike_words(nodes: Iterable[str]) -> list[str]:
+    return [name for name in nodes if "/" not in name and _UNLIKE_WORDS.match(name)]
 
 
 def _linked(
     text: str,
-    pods: Iterable[str],
+    names: Iterable[str],
     link: Callable[..., str],
     further: Sequence[str],
     asked: Mapping[str, Any],
 ) -> Markup:
-    names = sorted(pods, key=len, reverse=True)
-    words = [rf"(?<![\w./-]){re.escape(name)}(?![\w/-])" for name in names]
+    longest_first = sorted(set(names), key=len, reverse=True)
+    words = [rf"(?<![\w./-]){re.escape(name)}(?![\w/-])" for name in longest_first]
     parts = []
     place = 0
     for found in re.finditer("|".join([*further, *words, _POSITION]), text):
@@ -60,8 +69,9 @@ def _link(found: re.Match[str], link: Callable[..., str], asked: Mapping[str, An
         return _command(word, link, asked)
     if word.isdecimal():
         return _to(link("/", at=int(word) + 1), word)
-    namespace, _, name = word.partition("/")
-    return _to(link(f"/pods/{segment(namespace)}/{segment(name)}"), word)
+    namespace, slash, name = word.partition("/")
+    path = f"/pods/{segment(namespace)}/{segment(name)}" if slash else f"/nodes/{segment(word)}"
+    return _to(link(path), word)
 
 
 def _command(quoted: str, link: Callable[..., str], asked: Mapping[str, Any]) -> Markup:

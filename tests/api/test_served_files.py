@@ -60,6 +60,7 @@ def answers(client: Client) -> dict[str, Any]:
         "/pods/{namespace}/{name}/why-not": f"{pod}/why-not?node={node}",
         "/state": f"/state?at={place}&part=pods", "/queue": "", "/queue/anomalies": "",
         "/diff": f"/diff?from={place // 2}&to={place}", "/configuration": "",
+        "/nodes/{node}/verdicts": f"/nodes/{node}/verdicts?at={place}",
         "/evictions": "", "/refusals": "", "/queue/flushed": "",
         "/position": f"/position?at={place}",
     }  # fmt: skip

@@ -331,6 +331,10 @@ def ask_refusals(world: World) -> None:
         world.refused(f"/refusals?namespace={namespace}")
 
 
+def ask_node_verdicts(world: World) -> None:
+    world.refused("/nodes/n0/verdicts")
+
+
 def ask_flushed(world: World) -> None:
     assert _is_own(world.seen("/queue/flushed")["pods"])
 
@@ -362,6 +366,7 @@ QUESTIONS = {
     "/try": ask_try,
     "/evictions": ask_evictions,
     "/refusals": ask_refusals,
+    "/nodes/{node}/verdicts": ask_node_verdicts,
     "/queue/flushed": ask_flushed,
 }
 

@@ -310,7 +310,7 @@ def test_the_row_of_the_chosen_pod_stays_in_sight(
         place.scroll_into_view_if_needed()
         name = place.evaluate(LAST_ROW)
         row = page.locator(ROWS).filter(has=page.get_by_role("rowheader", name=name, exact=True))
-        row.get_by_role("link").click()
+        row.get_by_role("rowheader").get_by_role("link").click()
         expect(page.locator("#panel h1")).to_have_text(name)
         expect(row).to_be_in_viewport(ratio=0.9)
         expect(page.locator("#panel h1")).to_be_in_viewport()
@@ -325,7 +325,7 @@ def test_the_row_of_the_chosen_pod_stays_in_sight(
         expect(row).to_be_in_viewport(ratio=0.9)
         page.keyboard.press("Escape")
         expect(page.locator("#panel")).to_be_hidden()
-        expect(row.get_by_role("link")).to_be_focused()
+        expect(row.get_by_role("rowheader").get_by_role("link")).to_be_focused()
         expect(row).to_be_in_viewport(ratio=0.9)
 
 

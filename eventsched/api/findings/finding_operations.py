@@ -1,5 +1,5 @@
-"""The operations about what stands out: evictions, refusals by plugin, and pods that only a flush
-brought to a node."""
+"""The operations about what stands out: evictions, refusals by plugin and of a node, and pods that
+only a flush brought to a node."""
 
 from typing import Any
 
@@ -10,9 +10,11 @@ from eventsched.history.evictor_outcomes import EVICTOR_OUTCOMES
 from eventsched.questions.findings.finding_answers import (
     EvictionsAnswer,
     FlushedPodsAnswer,
+    NodeVerdictsAnswer,
     RefusalsAnswer,
 )
 from eventsched.questions.findings.flushed_pods import flushed_pods_page
+from eventsched.questions.findings.node_verdicts import node_verdicts
 from eventsched.questions.findings.preemption_rows import EvictionFilter, evictions_page
 from eventsched.questions.findings.refusal_counts import RefusalFilter, refusal_counts
 from eventsched.questions.past.positions import position_of
@@ -45,6 +47,12 @@ def _flushed(asked: Asked) -> Any:
     return flushed_pods_page(stream, asked.sees, values["before"], values["limit"], end)
 
 
+def _node_verdicts(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream()
+    end = None if values["at"] is None else position_of(stream, values["at"])
+    return node_verdicts(stream, asked.sees, values["node"], end)
+
+
 FINDING_OPERATIONS = (
     Operation(
         "/evictions", "Who evicted whom: preemptions with their victims, newest first",
@@ -58,6 +66,11 @@ FINDING_OPERATIONS = (
     Operation(
         "/refusals", "Which plugins refuse most, by reason, in the newest attempts of a range",
         (p.STREAM, p.NAMESPACE, p.PROFILE, p.FROM, p.UNTIL), RefusalsAnswer, _refusals,
+    ),
+    Operation(
+        "/nodes/{node}/verdicts", "What the newest attempts found for one node",
+        (p.Parameter("node", "the node", place="path", required=True), p.STREAM, p.AT),
+        NodeVerdictsAnswer, _node_verdicts, slow=True,
     ),
     Operation(
         "/queue/flushed", "Pods that only the flush of the unschedulable queue brought to a node",

@@ -1,7 +1,7 @@
 """Reads a log in Postgres: records, vectors, snapshots. Needs the role eventsched_auditor."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import local
 from typing import Any
@@ -49,6 +49,17 @@ WITH RECURSIVE chain AS (
     JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base
 )
 SELECT seq, base, body FROM chain
+"""
+_DETAIL_CHAINS = """
+WITH RECURSIVE chain AS (
+    SELECT seq, base FROM eventsched_log.detail
+    WHERE stream = :s AND seq = ANY(CAST(:positions AS bigint[]))
+    UNION
+    SELECT d.seq, d.base FROM chain c
+    JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base
+)
+SELECT c.seq, c.base, d.body FROM chain c
+JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.seq
 """
 _SNAPSHOT = """
 SELECT seq, hash, digest, version, body FROM eventsched_log.snapshot
@@ -237,6 +248,17 @@ class Reader:
         rows = self.rows(_DETAIL_CHAIN, position=position)
         details = {row["seq"]: vectors.unpack(bytes(row["body"]), row["base"]) for row in rows}
         return expand_deltas(position, details.get)
+
+    def details(self, positions: Iterable[int]) -> dict[int, Detail]:
+        """The same of several decisions at once, without those that have none."""
+        asked = sorted(set(positions))
+        rows = self.rows(_DETAIL_CHAINS, positions=asked)
+        known = {row["seq"]: vectors.unpack(bytes(row["body"]), row["base"]) for row in rows}
+        found = {}
+        for position in asked:
+            if (detail := expand_deltas(position, known.get)) is not None:
+                found[position] = known[position] = detail  # later ones may refer to it
+        return found
 
     def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
         """The partial vectors of decisions from position ``first`` on, in order, not expanded."""

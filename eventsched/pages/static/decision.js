@@ -148,7 +148,7 @@ class DecisionScreen {
     address.searchParams.set("node", name);
     history.replaceState(null, "", address);
     const isFeasible = node < this.rows.feasible;
-    const parts = [element("h3", {}, name)];
+    const parts = [element("h3", {}, element("a", { href: this.#pageOf(name) }, name))];
     if (plugin !== null && this.rows.cell(node, plugin).refusal === undefined) {
       parts.push(element("p", { class: "heat-cell" },
         element("strong", {}, plugin), ": ", this.rows.words(node, plugin)));
@@ -160,6 +160,11 @@ class DecisionScreen {
       parts.push(this.#whyNot(name));
     }
     this.panel.replaceChildren(...parts);
+  }
+
+  // The page of a node as of the decision.
+  #pageOf(name) {
+    return `/nodes/${encodeURIComponent(name)}?${this.root.dataset.state.split("?")[1]}`;
   }
 
   #feasible(node) {

@@ -74,10 +74,9 @@ function choose(index) {
 
 function open() {
   if (chosen < 0) return;
-  const url = new URL("/pods", location.href);
+  const url = new URL(`/nodes/${encodeURIComponent(answer.nodes.names[chosen])}`, location.href);
   const here = new URL(location.href).searchParams;
   for (const name of ["stream", "at"]) if (here.has(name)) url.searchParams.set(name, here.get(name));
-  url.searchParams.set("node", answer.nodes.names[chosen]);
   location.href = url;
 }
 

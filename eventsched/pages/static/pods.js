@@ -132,13 +132,20 @@ function rowOf(pod, number) {
     cell("number attempts", pod.attempts),
     cell("plugin", ...breakable(pod.plugin ?? "")),
     cell("why", pod.reason ?? ""),
-    cell("node", pod.node ?? ""),
+    element("td", { role: "cell", class: "node" }, nodeLink(pod.node)),
   );
   for (const each of row.cells) {
     each.title = each.textContent;
     each.classList.toggle("nothing", !each.textContent);
   }
   return row;
+}
+
+function nodeLink(node) {
+  if (!node) return element("span", { class: "cell" });
+  const here = new URL(location.href).searchParams;
+  const kept = new URLSearchParams(["stream", "at"].filter((each) => here.get(each)).map((each) => [each, here.get(each)]));
+  return element("a", { class: "cell", href: `/nodes/${encodeURIComponent(node)}${kept.size ? `?${kept}` : ""}` }, node);
 }
 
 function spacer(height) {

@@ -115,6 +115,44 @@ class RefusalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
+class AttemptAtNode(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt to place a pod. The names are null for a pod that the log does not have."""
+
+    position: int
+    at: str
+    namespace: str | None
+    pod: str | None
+    uid: str
+    attempt: int
+
+
+class NodeRefusalRow(msgspec.Struct, frozen=True, kw_only=True):
+    """In how many attempts a node was refused so, and the newest of them. ``plugin`` is null for
+    one that PreFilter left out."""
+
+    plugin: str | None
+    code: str
+    reason: str
+    attempts: int
+    newest: AttemptAtNode
+
+
+class NodeVerdictsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the newest ``attempts`` (at most 100) found for a node. Of ``known`` of them the log has
+    the verdict on it: in ``feasible`` ones no plugin refused it, and ``chosen`` ones took it.
+    ``placed`` are the last pods that went there, among the newest 20,000 attempts."""
+
+    stream: str
+    head: int
+    node: str
+    attempts: int
+    known: int
+    feasible: int
+    chosen: int
+    refusals: list[NodeRefusalRow]
+    placed: list[AttemptAtNode]
+
+
 class FlushedPodRow(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that was refused (position ``failed``), that no change woke until the flush of the
     unschedulable queue (``flushed``), and that the next attempt placed on ``node`` (``placed``).

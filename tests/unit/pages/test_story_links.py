@@ -28,6 +28,15 @@ def test_pods_and_positions_are_links() -> None:
     assert linked("position 12", [], link) == "position 12"
 
 
+def test_nodes_are_links() -> None:
+    """One that could be a word or a number stays text."""
+    text = "is on n1, not on n10, a/n1 or node; 12 of 13 nodes"
+    found = linked(text, [], link, ["n1", "node", "12", "a/n1"])
+    assert found == 'is on <a href="/nodes/n1">n1</a>, not on n10, a/n1 or node; 12 of 13 nodes'
+    command = "`eventsched explain prod/web --why-not n1`"
+    assert linked_step(f"{command} n1", [], link, nodes=["n1"]).count("/nodes/n1") == 1
+
+
 def test_markup_stays_text() -> None:
     name = '<b>/"x&'
     found = linked(f"for {name}; <i>", [name], link)
