@@ -1,11 +1,9 @@
 """``explain --why-not NODE``: decides about an attempt again, and looks for the smallest change."""
 
-import gc
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
@@ -23,10 +21,6 @@ from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState, LentState
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.pod_groups import membership
-
-COLLECT_EVERY = 16
-"""Engines that are made between two collections: the state of one that is dropped refers to itself,
-and each is as large as the cluster."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +87,8 @@ def _search(
     """The remedies, how far the node is from the one that was ``chosen``, and how often the pod was
     decided again. The state stays as it is; engines with changes have copies of it. Raises
     InputError for an unknown node."""
-    numbers = count(1)
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
-        if next(numbers) % COLLECT_EVERY == 0:
-            gc.collect()
         profiles = dict(assembly.profiles)
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)

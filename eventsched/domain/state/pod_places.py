@@ -1,6 +1,7 @@
 """Which pod is booked on which node. Columns, quotas and NUMA reports follow from it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from operator import attrgetter
 from weakref import WeakValueDictionary
 
@@ -29,9 +30,11 @@ class PodPlaces:
         self.registry = Registry()
         self.pods: dict[str, PodState] = {}
         self.quotas = Quotas(self.registry, self.pods)
-        self.topologies = Topologies(self.registry, self.pods, self._on_node)
         self._specs = WeakValueDictionary[bytes, PodSpec]()
         self._on_unknown_nodes: dict[str, dict[str, None]] = {}
+        # Not a method: a state that refers to itself is not freed when it is dropped.
+        on_node = partial(_pods_on, self.nodes, self._on_unknown_nodes, self.pods)
+        self.topologies = Topologies(self.registry, self.pods, on_node)
 
     def _interned(self, pod: Pod) -> Pod:
         if pod.spec.__dict__.get(_INTERNED_IN) is self._specs:
@@ -66,14 +69,6 @@ class PodPlaces:
         self._book(pod_state, node)
         self.topologies.move(pod_state, previous_node, reserved=True)
 
-    def _on_node(self, name: str) -> Iterable[PodState]:
-        """The pods that are bound to a node or have it reserved. The node may be unknown."""
-        row = self.nodes.rows.get(name)
-        uids: Iterable[str] = self._on_unknown_nodes.get(name, {})
-        if row is not None:
-            uids = self.nodes.residents[row]
-        return [self.pods[uid] for uid in uids]
-
     def put_back(self, pod_states: Iterable[PodState]) -> None:
         """Books the pods of a snapshot, by ``booking_order``: victims of equal importance are
         chosen by it."""
@@ -94,3 +89,15 @@ class PodPlaces:
         else:
             pod_state.row = row
             self.nodes.place(row, pod_state.pod)
+
+
+def _pods_on(
+    nodes: NodeTable,
+    on_unknown_nodes: Mapping[str, Iterable[str]],
+    pods: Mapping[str, PodState],
+    name: str,
+) -> Iterable[PodState]:
+    """The pods that are bound to a node or have it reserved. The node may be unknown."""
+    row = nodes.rows.get(name)
+    uids = on_unknown_nodes.get(name, ()) if row is None else nodes.residents[row]
+    return [pods[uid] for uid in uids]

@@ -4,8 +4,8 @@ A live run applies each record as it is made; a restart or a replay applies the 
 reads them. Heaps, caches and column digests are derived from the state elsewhere.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -70,45 +70,6 @@ class SchedulerState(PodPlaces):
         self.verdict_numbers: dict[Verdict, VerdictCode] = {}
         self.scorings: list[tuple[ScoreColumn, ...]] = [()]
         self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
-        self._handlers = self._handlers_by_record()
-
-    def _handlers_by_record(self) -> dict[type[Record], Callable[[Any], None]]:
-        return {
-            **dict.fromkeys(_WITHOUT_EFFECT, self._ignore),
-            records.StreamStarted: self._stream_started,
-            records.TermBegan: self._term_began,
-            records.HistoryLost: self._history_lost,
-            records.NodeAdded: self._node_added,
-            records.NodeUpdated: self._node_updated,
-            records.NodeDeleted: self._node_deleted,
-            records.PodAdded: self._pod_added,
-            records.PodUpdated: self._pod_updated,
-            records.PodDeleted: self._pod_deleted,
-            records.ObjectChanged: self._object_changed,
-            records.ObjectDeleted: self._object_deleted,
-            records.EvictionSucceeded: self._eviction_succeeded,
-            records.EvictionFailed: self._eviction_failed,
-            records.WriteSucceeded: self._write_succeeded,
-            records.PluginOverran: self.overruns.append,
-            records.SamplesTaken: self.nodes.samples.take,
-            records.ExtenderAnswered: self._extender_answered,
-            records.ExtenderAsked: self._extender_asked,
-            records.ExtenderReplied: self._extender_replied,
-            records.VerdictDefined: self._verdict_defined,
-            records.ScoringDefined: self._scoring_defined,
-            records.PodQueued: self._pod_queued,
-            records.PodDecided: self._pod_decided,
-            records.PermitGranted: self._permit_granted,
-            records.PreparationIntended: self._preparation_intended,
-            records.BindIntended: self._bind_intended,
-            records.PodUnreserved: self._pod_unreserved,
-            records.PodSkipped: self._pod_skipped,
-            records.PodBound: self._pod_bound,
-            records.PreemptionDecided: self._preemption_decided,
-            records.NominationCleared: self._nomination_cleared,
-            records.MemoryChanged: self._memory_changed,
-            records.PlacementCompared: self._placement_compared,
-        }
 
     def apply(self, record: Record, at: int) -> None:
         """Applies one record. ``at`` is its time in microseconds; time never goes back. Raises
@@ -116,7 +77,7 @@ class SchedulerState(PodPlaces):
         if at > self.now:
             self.now = at
             self.nodes.samples.advance(at)
-        self._handlers[type(record)](record)
+        self._handlers[type(record)](self, record)
         self.position += 1
 
     # --- stimuli --------------------------------------------------------------------------
@@ -387,6 +348,45 @@ class SchedulerState(PodPlaces):
             pod_state = self.pods[compared.uid]
             self._book(pod_state, compared.node)
             self.topologies.move(pod_state, "", reserved=False)
+
+    _handlers: ClassVar[Mapping[type[Record], Callable[[Any, Any], None]]] = {
+        **dict.fromkeys(_WITHOUT_EFFECT, _ignore),
+        records.StreamStarted: _stream_started,
+        records.TermBegan: _term_began,
+        records.HistoryLost: _history_lost,
+        records.NodeAdded: _node_added,
+        records.NodeUpdated: _node_updated,
+        records.NodeDeleted: _node_deleted,
+        records.PodAdded: _pod_added,
+        records.PodUpdated: _pod_updated,
+        records.PodDeleted: _pod_deleted,
+        records.ObjectChanged: _object_changed,
+        records.ObjectDeleted: _object_deleted,
+        records.EvictionSucceeded: _eviction_succeeded,
+        records.EvictionFailed: _eviction_failed,
+        records.WriteSucceeded: _write_succeeded,
+        records.PluginOverran: lambda state, overran: state.overruns.append(overran),
+        records.SamplesTaken: lambda state, taken: state.nodes.samples.take(taken),
+        records.ExtenderAnswered: _extender_answered,
+        records.ExtenderAsked: _extender_asked,
+        records.ExtenderReplied: _extender_replied,
+        records.VerdictDefined: _verdict_defined,
+        records.ScoringDefined: _scoring_defined,
+        records.PodQueued: _pod_queued,
+        records.PodDecided: _pod_decided,
+        records.PermitGranted: _permit_granted,
+        records.PreparationIntended: _preparation_intended,
+        records.BindIntended: _bind_intended,
+        records.PodUnreserved: _pod_unreserved,
+        records.PodSkipped: _pod_skipped,
+        records.PodBound: _pod_bound,
+        records.PreemptionDecided: _preemption_decided,
+        records.NominationCleared: _nomination_cleared,
+        records.MemoryChanged: _memory_changed,
+        records.PlacementCompared: _placement_compared,
+    }
+    """Functions of the class, so that a state does not refer to itself: one that is dropped is
+    freed at once."""
 
     # --- questions ------------------------------------------------------------------------
 

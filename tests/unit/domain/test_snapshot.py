@@ -130,7 +130,6 @@ def test_no_part_of_the_state_is_forgotten() -> None:
         "scoring_numbers",
         "_specs",
         "_on_unknown_nodes",
-        "_handlers",
         "quotas",
     }
     parts = set(vars(SchedulerState())) - derived - {"nodes"} | {
