@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from eventsched.cli.main import every_command
 from eventsched.cli.manual.command_pages import CommandOption, CommandPage, pages_of
+from eventsched.kubectl_plugin.plugin_commands import parser as kubectl_plugin
 
 API = {
     "framework": ("The framework: what plugins are given and may answer", (
@@ -35,12 +36,17 @@ def api_pages() -> dict[str, str]:
 
 
 def command_pages() -> dict[str, str]:
-    """Path on the site → Markdown: a list of commands, and a page for each."""
+    """Path on the site → Markdown: a list of commands, and a page for each; one for all commands of
+    ``kubectl eventsched``."""
     top = pages_of(every_command())
-    rows = [f"| [{page.name}]({_file(page)}) | {_cell(page.summary)} |\n" for page in top.below]
+    plugin = pages_of(
+        kubectl_plugin(), "ask a running scheduler, with the rights of kubectl's user"
+    )
+    pages = {_file(page): page for page in top.below} | {"kubectl-eventsched.md": plugin}
+    rows = [f"| [{page.name}]({file}) | {_cell(page.summary)} |\n" for file, page in pages.items()]
     listed = "# Commands\n\n| command | what it does |\n| --- | --- |\n" + "".join(rows)
     return {"commands/README.md": listed} | {
-        f"commands/{_file(page)}": "".join(_written(page, 1)) for page in top.below
+        f"commands/{file}": "".join(_written(page, 1)) for file, page in pages.items()
     }
 
 
@@ -57,7 +63,8 @@ def _written(page: CommandPage, level: int) -> Iterator[str]:
 
 def _names(option: CommandOption) -> str:
     names = ", ".join(f"`{name}`" for name in option.names)
-    return f"{names} `{option.value.replace('|', '/')}`" if option.value else names
+    value = option.value.replace("|", "/").replace(",", ", ")  # so that lines can end there
+    return f"{names} `{value}`" if value else names
 
 
 def _file(page: CommandPage) -> str:

@@ -8,6 +8,11 @@ from mkdocs.structure.files import File, Files
 from website import generated_pages, site_pages
 
 ROOT = Path(__file__).resolve().parents[1]
+_STYLE_SHEET = "assets/words.css"
+_STYLES = """\
+.md-typeset td:first-child code { overflow-wrap: normal; word-break: normal; }
+"""
+"""Names of options and commands stay whole in the first column of a table."""
 _repository_paths: dict[str, str] = {}
 """Page of the site → file of the repository, of pages whose links are rewritten."""
 
@@ -23,6 +28,7 @@ def on_config(config: Any) -> Any:
         {"Plugin API": [*generated_pages.api_pages()]},
     ]
     kinds["Project"] = [site_pages.page_of(path) for path in site_pages.PROJECT[1:]]
+    config["extra_css"].append(_STYLE_SHEET)
     config["nav"] = [{"Home": "README.md"}, *({kind: pages} for kind, pages in kinds.items())]
     return config
 
@@ -51,6 +57,7 @@ def on_files(files: Files, config: Any) -> Files:
             continue
         pages[site_pages.page_of(path)] = text
         _repository_paths[site_pages.page_of(path)] = path
+    files.append(File.generated(config, _STYLE_SHEET, content=_STYLES))
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     return files

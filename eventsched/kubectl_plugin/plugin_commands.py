@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(title="commands", dest="command", required=True)
     explain = _command(commands, "explain", "show why a pod is where it is, or a workload's pods")
     explain.add_argument(
-        "pod", metavar="POD|WORKLOAD", help="a pod's name, or deploy/NAME, job/NAME, …"
+        "pod", metavar="POD|WORKLOAD", help="a pod's name, or deploy/NAME, job/NAME, group/NAME, …"
     )
     explain.add_argument("--attempt", metavar="N", help="the attempt to explain (default: last)")
     explain.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")

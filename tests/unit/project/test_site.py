@@ -98,9 +98,15 @@ def test_lists_are_written_as_python_markdown_reads_them(github: str, python: st
 
 def test_every_command_and_every_module_of_the_api_is_there() -> None:
     pages = command_pages()
-    assert pages.keys() == {f"commands/{name}.md" for name in ("README", *COMMANDS)}
+    assert pages.keys() == {
+        f"commands/{name}.md" for name in ("README", *COMMANDS, "kubectl-eventsched")
+    }
     assert "| `--why-not` `NODE` | the smallest change" in pages["commands/explain.md"]
     assert "## eventsched db upgrade\n" in pages["commands/db.md"]
+    assert "| `-o` `{table, wide, json, yaml}` |" in pages["commands/explain.md"]
+    plugin = pages["commands/kubectl-eventsched.md"]
+    for name in ("explain", "why-not", "queue", "try", "log"):
+        assert f"## kubectl eventsched {name}\n" in plugin
     assert [page.count("::: ") for page in api_pages().values()] == [
         len(modules) for _, modules in API.values()
     ]
