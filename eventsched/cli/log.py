@@ -46,6 +46,7 @@ from eventsched.history.explain.explanation import find_pod
 from eventsched.history.explain.record_text import describe, describe_with_pod, pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.update_differences import in_words
+from eventsched.runtime.queries.state_at import dropped_error
 
 KINDS = sorted(row.name for row in CATALOGUE)
 _RECORDS_AT_ONCE = 256
@@ -137,7 +138,10 @@ def _with_log(
 
 
 def _list(options: argparse.Namespace, log: StreamLog, evidence: Evidence) -> int:
-    selected = _selected(options, _Range.of(options, log), log, evidence)
+    limits = _Range.of(options, log)
+    if isinstance(log, Reader) and 0 < limits.first < log.begin:
+        print(dropped_error(log, limits.first, "--from"), file=sys.stderr)
+    selected = _selected(options, limits, log, evidence)
     if not options.limit:
         _show(options.output, evidence, selected, header=True)
         return 0

@@ -21,10 +21,11 @@ from eventsched.cluster.translate.written_objects import object_manifest
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, VerdictDefined
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.past_state.state_manifests import nodes_of, pods_of
 from eventsched.runtime.queries.placed_pod import PlacedPod
 from eventsched.runtime.queries.placement_query import ClusterSnapshot
-from eventsched.runtime.queries.state_at import Opening, state_at
+from eventsched.runtime.queries.state_at import Opening, dropped_error, state_at
 from eventsched.testing.placements import placement
 
 
@@ -102,6 +103,8 @@ def _decision(opened: OpenLog, position: int) -> tuple[PodDecided, SchedulerStat
     where = f"position {position}"
     if not 0 <= position < end:
         raise InputError(where, f"is not in the log, which ends at {end}", "name one before it")
+    if isinstance(opened.log, Reader) and position < opened.log.begin:
+        raise dropped_error(opened.log, position, where)
     stored = next(opened.log.read(position))
     decided = stored.record
     if not isinstance(decided, PodDecided):

@@ -24,6 +24,7 @@ from eventsched.questions.overviews.excluded_nodes import (
 )
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import NotVisibleError, Visibility
+from eventsched.runtime.queries.state_at import dropped_error
 
 LOOKED_AT = 20_000
 """Decisions that one page looks at."""
@@ -231,9 +232,7 @@ def stored_decision(
         raise InputError(where, f"the log ends at position {head}", "name one before that")
     stored = next(stream.log.read(position))
     if stored.position != position:
-        problem = f"the records before position {stored.position} were dropped"
-        remedy = "`eventsched explain --from-archive FOLDER` reads an archive"
-        raise InputError(where, problem, remedy)
+        raise dropped_error(stream.log, position, where)
     record = stored.record
     if not isinstance(record, PodDecided):
         remedy = "a pod's page has those of its attempts, GET /api/v1/decisions has all"

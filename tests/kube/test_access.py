@@ -248,6 +248,24 @@ def test_answers_that_are_not_of_a_ready_api_server(
     run(server.run(body))
 
 
+def test_a_client_that_only_reads_sends_nothing_else(server: Guarded) -> None:
+    """That of a shadow."""
+
+    async def body() -> None:
+        path = server.kubeconfig({"token": SECRET})
+        api = await connect(path, environ={}, reads_only=True)
+        seen = len(server.users)
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            with pytest.raises(TypeError, match="this client only reads"):
+                await api.call(method, "/version")
+        assert len(server.users) == seen
+        await api.call("GET", "/version")
+        assert len(server.users) == seen + 1
+        await api.close()
+
+    run(server.run(body))
+
+
 def test_connecting_succeeds_without_the_right_to_read_the_version(server: Guarded) -> None:
     async def body() -> None:
         server.answer = lambda: web.Response(status=403)

@@ -16,6 +16,9 @@ import pytest
 from sqlalchemy import RowMapping
 
 from eventsched import __version__
+from eventsched.api.application import application
+from eventsched.api.desk.asked import Desk
+from eventsched.api.gates.gate import OpenGate
 from eventsched.cli.main import main
 from eventsched.cli.recomputed_vectors import VectorRecomputation
 from eventsched.domain.behaviours import CURRENT
@@ -26,9 +29,12 @@ from eventsched.eventlog.archive.archiver import archive
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.plugins import IN_TREE
+from eventsched.questions.states import FoldedStates
+from eventsched.questions.streams import DatabaseStreams
 from eventsched.runtime.assembly import assemble_text
 from eventsched.runtime.live.log_housekeeping import Retention
 from eventsched.runtime.log_start import first_start, last_start
+from tests.api.asking import Client
 from tests.databases import make_partitions_small
 from tests.live.stage import pods, until
 from tests.postgres.replicas import STREAM, Scene, play
@@ -387,6 +393,13 @@ def test_the_state_of_a_dropped_part_is_in_the_archive(
         assert f"needs records before position {first}, which were dropped" in message
         assert f"{day}.batches.parquet" in message or words[1] != "1"
         assert "--from-archive FOLDER" in message
+    for command in (["testcase", "1"], ["log", "list", "--from", "1"]):
+        assert main([*command, "--database", small]) == (2 if command[0] == "testcase" else 0)
+        assert f"an archive has them ({day}.batches.parquet)" in capsys.readouterr().err
+    with closing(DatabaseStreams(small)) as streams:
+        client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        for path in ("/decisions/1", "/decisions/1/verdicts", "/state?at=1"):
+            assert f"an archive has them ({day}.batches.parquet)" in client.problem(path, 400)
     for position in (start.position, end):
         assert main(["state", "--at", str(position), "--database", small]) == 0
     archive = ["--database", small, "--from-archive", str(tmp_path)]

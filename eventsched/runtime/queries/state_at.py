@@ -160,8 +160,9 @@ def _start(log: StoredLog, reader: Reader | None, position: int) -> FoldedState:
     return FoldedState(SchedulerState(), 0, 0, None)
 
 
-def dropped_error(reader: Reader, position: int) -> InputError:
-    """The error for a position whose records are needed and were dropped."""
+def dropped_error(reader: Reader, position: int, where: str = "--at") -> InputError:
+    """The error for a position whose records are needed and were dropped. It names ``where``, and
+    the files of the archive that has them."""
     files = archived_files(reader, min(position, reader.begin - 1))
     remedy = "add --from-archive FOLDER, if there is an archive"
     if files:
@@ -170,4 +171,4 @@ def dropped_error(reader: Reader, position: int) -> InputError:
     problem = (
         f"position {position} needs records before position {reader.begin}, which were dropped"
     )
-    return InputError("--at", problem, remedy)
+    return InputError(where, problem, remedy)
