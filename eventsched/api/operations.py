@@ -90,7 +90,9 @@ def _why_not(asked: Asked) -> Any:
 
 def _workload(asked: Asked) -> Any:
     word, namespace = past.workload_of_path(asked), asked.values["namespace"]
-    return workload_explanation(asked.stream(), asked.sees, asked.desk.states, namespace, word)
+    return workload_explanation(
+        asked.stream(), asked.sees, asked.desk.states, namespace, word, list(asked.desk.plugins)
+    )
 
 
 def _state(asked: Asked) -> Any:

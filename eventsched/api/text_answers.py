@@ -34,7 +34,7 @@ def _workload(asked: Asked) -> str:
     values, word = asked.values, workload_of_path(asked)
     return workload_story(
         asked.stream(), asked.sees, asked.desk.states, values["namespace"], word,
-        p.display_of(values), full=values["full"],
+        list(asked.desk.plugins), p.display_of(values), full=values["full"],
     )  # fmt: skip
 
 

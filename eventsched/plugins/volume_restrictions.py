@@ -27,8 +27,8 @@ from eventsched.scheduling.rules.volumes.claims import (
     named_claims,
     uses,
 )
+from eventsched.scheduling.rules.volumes.disk_conflicts import DISKS, conflicts_with
 
-_DISKS = frozenset({"gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"})
 _DISK, _ONE_POD = 1, 2
 
 
@@ -62,7 +62,7 @@ class VolumeRestrictions:
         except KeyError as missing:
             return Status.unresolvable(is_missing(missing.args[0]))
         used = sum(bool(nodes.table.volumes.users(claim_use(pod.namespace, c))) for c in claims)
-        if not used and not any(volume.source in _DISKS for volume in pod.volumes):
+        if not used and not any(volume.source in DISKS for volume in pod.volumes):
             return Status.skip()
         cycle.scratch[self.name] = OnePodClaims(claims, used)
         return None
@@ -77,7 +77,7 @@ class VolumeRestrictions:
         if one_pod_claims.claims and step is not None:
             in_use += step
         codes = np.where(in_use > 0, _ONE_POD, 0)
-        if any(volume.source in _DISKS for volume in pod.volumes):
+        if any(volume.source in DISKS for volume in pod.volumes):
             codes[self._conflict_counts(pod, nodes) > 0] = _DISK
         return codes
 
@@ -103,7 +103,7 @@ class VolumeRestrictions:
         if change.event is ClusterEvent.ASSIGNED_POD_DELETE and change.pod is not None:
             deleted = change.pod
             return deleted.namespace == pod.namespace and (
-                _conflicts_with(deleted, pod)
+                conflicts_with(deleted, pod)
                 or not set(named_claims(deleted)).isdisjoint(named_claims(pod))
             )
         return True
@@ -113,19 +113,19 @@ class VolumeRestrictions:
         column = np.zeros(nodes.table.size, dtype=np.int64)
         seen = set()
         for volume in pod.volumes:
-            use = use_of(pod, volume) if volume.source in _DISKS else None
+            use = use_of(pod, volume) if volume.source in DISKS else None
             for uid, (row, other) in nodes.table.volumes.users(use).items() if use else ():
-                if uid not in seen and _conflicts_with(other, pod):
+                if uid not in seen and conflicts_with(other, pod):
                     seen.add(uid)
                     column[row] += 1
         counts = column[nodes.rows]
-        step = nodes.step(lambda other: _conflicts_with(other, pod))
+        step = nodes.step(lambda other: conflicts_with(other, pod))
         return counts if step is None else counts + step
 
 
 def _is_restricted(volume: PodVolume) -> bool:
     named = volume.claim and not volume.ephemeral
-    return bool(named) or volume.source in _DISKS or volume.source == NAMELESS
+    return bool(named) or volume.source in DISKS or volume.source == NAMELESS
 
 
 def _one_pod_claims(pod: Pod, registry: Registry) -> frozenset[str]:
@@ -143,25 +143,3 @@ def _one_pod_claims(pod: Pod, registry: Registry) -> frozenset[str]:
 def _claim_count(pod: Pod, claims: frozenset[str]) -> int:
     """How many of a pod's volumes are one of these claims."""
     return sum(name in claims for name in named_claims(pod)) if pod.volumes and claims else 0
-
-
-def _conflicts_with(other: Pod, pod: Pod) -> bool:
-    """Whether two pods need the same disk on a node (upstream: isVolumeConflict)."""
-    return any(
-        _same_disk(mine, theirs)
-        for mine in pod.volumes
-        if mine.source in _DISKS
-        for theirs in other.volumes
-        if theirs.source == mine.source
-    )
-
-
-def _same_disk(mine: PodVolume, theirs: PodVolume) -> bool:
-    if mine.source == "awsElasticBlockStore":
-        return mine.identity == theirs.identity
-    if mine.read_only and theirs.read_only:
-        return False
-    if mine.source != "rbd":
-        return mine.identity == theirs.identity
-    monitors = set(mine.identity[2:])
-    return mine.identity[:2] == theirs.identity[:2] and not monitors.isdisjoint(theirs.identity[2:])

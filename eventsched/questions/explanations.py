@@ -107,28 +107,30 @@ def pod_remedies_text(
 
 
 def workload_explanation(
-    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str
-) -> dict[str, Any]:
+    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str,
+    plugins: list[Path],
+) -> dict[str, Any]:  # fmt: skip
     """The pods of a workload (``deploy/NAME``) or pod group (``group/NAME``) by the reason why they
-    wait, as ``eventsched explain -o json`` prints them. The namespace is ``-`` for any. Raises
-    InputError."""
-    workload, members = _workload(stream, sees, states, namespace, word)
+    wait, as ``eventsched explain -o json`` prints them. The namespace is ``-`` for any.
+    ``plugins`` are files with plugins that the stream was written with. Raises InputError."""
+    workload, members = _workload(stream, sees, states, namespace, word, plugins)
     return workload_json(workload, stream.name, members)
 
 
 def workload_story(
     stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str,
-    display: Display, *, full: bool,
+    plugins: list[Path], display: Display, *, full: bool,
 ) -> str:  # fmt: skip
     """The same in words, as ``eventsched explain`` prints them on a display."""
-    workload, members = _workload(stream, sees, states, namespace, word)
+    workload, members = _workload(stream, sees, states, namespace, word, plugins)
     now = time.time_ns() // 1_000
     return workload_text(workload, stream.name, now, display, members, full=full)
 
 
 def _workload(
-    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str
-) -> tuple[Workload, GroupMembers | None]:
+    stream: LoggedStream, sees: Visibility, states: FoldedStates, namespace: str, word: str,
+    plugins: list[Path],
+) -> tuple[Workload, GroupMembers | None]:  # fmt: skip
     if namespace == ANY_NAMESPACE:
         sees.require_whole("a workload without its namespace")
     else:
@@ -140,7 +142,8 @@ def _workload(
             with states.at(stream, None) as folded:
                 profiles: dict[str, bool] = {}
                 if folded.opening is not None:
-                    profiles = profiles_with(GROUPS_PLUGIN, "permit", folded.opening, registry())
+                    known = registry(plugins)
+                    profiles = profiles_with(GROUPS_PLUGIN, "permit", folded.opening, known)
                 members = group_members(folded.state, target, stream.name, profiles)
         workload = stored_workload(stream.log, target, members)
     except NoPodError as problem:

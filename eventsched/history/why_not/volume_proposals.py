@@ -17,7 +17,7 @@ from eventsched.history.why_not.volume_changes import (
     claim_bound,
     volume_created,
 )
-from eventsched.scheduling.rules.volumes.claims import claims_of, is_bound, waits_for_pod
+from eventsched.scheduling.rules.volumes.claims import ONE_POD, claims_of, is_bound, waits_for_pod
 from eventsched.scheduling.rules.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -25,9 +25,11 @@ from eventsched.scheduling.rules.volumes.csi_migration import (
     ZONE,
     ZONES_DELIMITER,
 )
+from eventsched.scheduling.rules.volumes.disk_conflicts import conflicts_with
 
 _HOSTNAME = "kubernetes.io/hostname"
 """A label that says which node it is: to set another value would not move a volume there."""
+_LIMITS = "NodeVolumeLimits"
 _NEWER = {ZONE: ZONE, REGION: REGION, BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
@@ -93,17 +95,18 @@ def _of_zone(case: Case) -> list[AnyChange]:
 
 
 def _of_restrictions(case: Case) -> list[AnyChange]:
-    """The pods that use the claim, on whichever node, or that have the disk on this node."""
+    """The pods that use a ReadWriteOncePod claim, on whichever node, or that have the disk on this
+    node. Others are not in the way: without them the node would only score more."""
     if case.side is Side.POD:
         return _volumes(case)
     pod, volumes = case.pod, case.hypothesis.engine.state.nodes.volumes
     users: dict[str, Pod] = {}
-    for claim, _ in claims_of(pod):
-        used = volumes.users(claim_use(pod.namespace, claim))
-        users |= {uid: other for uid, (_, other) in used.items()}
-    sources = {volume.source for volume in pod.volumes if volume.source}
+    for claim in _claims(pod, case.registry):
+        if ONE_POD in claim.access_modes:
+            used = volumes.users(claim_use(pod.namespace, claim.name))
+            users |= {uid: other for uid, (_, other) in used.items()}
     for resident in case.residents():
-        if any(volume.source in sources for volume in resident.pod.volumes):
+        if conflicts_with(resident.pod, pod):
             users[resident.pod.uid] = resident.pod
     gone = case.removed_pods | {pod.uid}
     others = [removed(user) for uid, user in users.items() if uid not in gone]
@@ -112,16 +115,22 @@ def _of_restrictions(case: Case) -> list[AnyChange]:
 
 def _of_limits(case: Case) -> list[AnyChange]:
     """The pods of the node that have volumes, the least important first, until the pod's own can be
-    attached."""
+    attached; then without those whose volumes are of other drivers."""
     if case.side is Side.POD:
         return _volumes(case)
     victims: list[AnyChange] = []
     for resident in case.residents():
         if resident.pod.volumes:
             victims.append(removed(resident.pod))
-            if not case.refuses("NodeVolumeLimits", victims):
-                return victims
-    return _volumes(case)
+            if not case.refuses(_LIMITS, victims):
+                break
+    else:
+        return _volumes(case)
+    for victim in victims[:-1]:
+        rest = [each for each in victims if each != victim]
+        if not case.refuses(_LIMITS, rest):
+            victims = rest
+    return victims
 
 
 def _volumes(case: Case) -> list[AnyChange]:
@@ -144,5 +153,5 @@ BY_PLUGIN: dict[str, Callable[[Case], list[AnyChange]]] = {
     "VolumeBinding": _of_binding,
     "VolumeZone": _of_zone,
     "VolumeRestrictions": _of_restrictions,
-    "NodeVolumeLimits": _of_limits,
+    _LIMITS: _of_limits,
 }

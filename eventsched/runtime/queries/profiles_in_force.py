@@ -8,6 +8,9 @@ from eventsched.runtime.queries.state_at import Opening
 from eventsched.scheduling.config.configuration import default, load
 from eventsched.scheduling.config.resolution import ResolvedProfile, resolve_all
 
+_ANY = "*"
+"""In the place of the profiles' names, which are not known."""
+
 
 def profiles_in_force(opening: Opening, known: Mapping[str, type[Any]]) -> list[ResolvedProfile]:
     """The profiles of a configuration in a log, in its order; none if one of their plugins is not
@@ -25,8 +28,9 @@ def profiles_with(
     plugin: str, point: str, opening: Opening, known: Mapping[str, type[Any]]
 ) -> dict[str, bool]:
     """Each profile in force, and whether it runs a plugin at an extension point; none if that is
-    not known."""
-    return {
-        profile.name: plugin in profile.points[point]
-        for profile in profiles_in_force(opening, known)
-    }
+    not known. That no profile runs the plugin is known from the log alone, also if another plugin
+    is not ``known``."""
+    found = profiles_in_force(opening, known)
+    if not found and opening.plugins and plugin not in opening.plugins:
+        return {_ANY: False}
+    return {profile.name: plugin in profile.points[point] for profile in found}

@@ -45,11 +45,12 @@ def _required(key: str, value: str) -> tuple[NodeSelectorTerm, ...]:
 
 
 def _found(
-    pod: Pod, node: Node, objects: tuple[AnyObject, ...] = (), present: tuple[Pod, ...] = ()
-) -> list[Remedy]:
+    pod: Pod, node: Node, objects: tuple[AnyObject, ...] = (), present: tuple[Pod, ...] = (),
+    others: tuple[Node, ...] = (),
+) -> list[Remedy]:  # fmt: skip
     def make_engine(weights: Mapping[str, int]) -> Engine:
         engine = engine_with(weights=weights)
-        observed(engine, *added(node), *(ObjectChanged(object=each) for each in objects))
+        observed(engine, *added(node, *others), *(ObjectChanged(object=each) for each in objects))
         observed(engine, *added(*present))
         return engine
 
@@ -141,3 +142,47 @@ def test_a_pod_with_devices_lands_without_all_of_its_claims() -> None:
         "remove the resource claim gpu, and with it the devices",
         "remove the resource claim nic, and with it the devices",
     ]
+
+
+@pytest.mark.parametrize(
+    ("objects", "volumes", "innocent", "guilty"),
+    [
+        (
+            (replace(_BOUND, access_modes=("ReadWriteOncePod",)), _PV,
+             replace(_BOUND, name="shared", uid="s", access_modes=("ReadWriteMany",))),
+            (PodVolume(name="data", claim="data"), PodVolume(name="shared", claim="shared")),
+            PodVolume(name="s", claim="shared"), PodVolume(name="d", claim="data"),
+        ),
+        (
+            (), (PodVolume(name="disk", source="gcePersistentDisk", identity=("x",)),),
+            PodVolume(name="d", source="gcePersistentDisk", identity=("y",)),
+            PodVolume(name="d", source="gcePersistentDisk", identity=("x",)),
+        ),
+        (
+            (_BOUND, _OF_CSI, _FULL,
+             replace(_BOUND, name="other", uid="o", volume="pv2"),
+             replace(_OF_CSI, name="pv2", handle="h2", claim=("default", "other", "o"))),
+            (PodVolume(name="data", claim="data"),),
+            PodVolume(name="d", source="gcePersistentDisk", identity=("y",)),
+            PodVolume(name="d", claim="other"),
+        ),
+    ],
+)  # fmt: skip
+def test_pods_with_volumes_that_are_not_in_the_way_stay(
+    objects: tuple[AnyObject, ...],
+    volumes: tuple[PodVolume, ...],
+    innocent: PodVolume,
+    guilty: PodVolume,
+) -> None:
+    """Without the large ones the node would score more than the empty one: a change that cannot be
+    left out then, but not what refuses the pod."""
+    large = [replace(_user(f"i{n}", 0, innocent), spec=make_pod(cpu=1500).spec) for n in range(2)]
+    small = replace(_user("g", 5, guilty), spec=make_pod(cpu=10).spec)
+    labels = {_HERE: "n1", _IN_ZONE: "a"}
+    node, other = make_node("n1", cpu=8000, labels=labels), make_node("n2", cpu=4000, labels=labels)
+    pod = replace(make_pod(), volumes=volumes)
+    found = _found(pod, node, objects, (*large, small), (other,))
+    removed = {
+        c.text for remedy in found for c in remedy.changes if c.text.startswith("remove the pod")
+    }
+    assert removed == {"remove the pod default/g (priority 5)"}
