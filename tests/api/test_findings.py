@@ -94,6 +94,49 @@ def test_who_evicted_whom(whole: Client) -> None:
     assert (first["priority"], priorities) == (9, [0, 0, 0])  # also of those that are gone
 
 
+def test_what_became_of_the_workloads_of_victims(one_server: Server) -> None:
+    """By controller: the pods that came later and still exist. What the client may not see is left
+    out."""
+
+    def diary(address: str) -> None:
+        migrate(address)
+        written = Diary("n1", "n2")
+        for name, owner in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("alone", "")):
+            written.is_placed(written.arrives(name, owner, namespace="prod"), "n1")
+        written.is_placed(written.arrives("g1", "a", namespace="guests"), "n1")
+        written.arrives("boss", priority=9, namespace="guests")
+        written.preempts("boss", "n1", "a1", "a2", "alone", "g1")
+        written.goes("a1", "alone", "g1")
+        written.arrives("g2", "a", namespace="guests")
+        written.is_placed(written.arrives("a3", "a", namespace="prod"), "n2")
+        written.preempts("boss", "n1", "a2", "b1")
+        written.is_refused(written.arrives("a4", "a", namespace="prod"), FULL)
+        written.goes(written.arrives("b2", "b", namespace="prod"))
+        written.write(address, STREAM)
+
+    def found(client: Client) -> list[list[tuple[Any, ...]]]:
+        names = ("namespace", "name", "victims", "came", "placed", "first", "first_node")
+        return [
+            [tuple(workload[name] for name in names) for workload in preemption["workloads"]]
+            for preemption in client.get(f"/evictions?{OF_STREAM}")["preemptions"]
+        ]
+
+    with one_server.fresh(diary) as url, closing(DatabaseStreams(url)) as streams:
+        desk = Desk(streams, FoldedStates())
+        second, first = found(Client(application(desk, OpenGate(local_only=True))))
+        assert sorted(second) == [
+            ("prod", "a", 1, 1, 0, "a4", None), ("prod", "b", 1, 0, 0, None, None),
+        ]  # fmt: skip
+        assert sorted(first, key=str) == [
+            ("guests", "a", 1, 1, 0, "g2", None), ("prod", "a", 2, 2, 1, "a3", "n2"),
+            ("prod", None, 1, 0, 0, None, None),
+        ]  # fmt: skip
+        seen = found(Client(application(desk, OneNamespace())))
+        assert [sorted(each, key=str) for each in seen] == [
+            sorted(second), [each for each in sorted(first, key=str) if each[0] == "prod"],
+        ]  # fmt: skip
+
+
 def test_what_became_of_the_evictor(one_server: Server) -> None:
     """Of those that the client sees, up to the log's end; a page can have one outcome alone."""
 
@@ -176,6 +219,7 @@ def test_a_client_sees_evictions_with_pods_of_its_own(whole: Client, prod: Clien
     assert seen == {
         **hidden, **own, "decided": None, "outcome": None, "landed_on": None, "landed": None,
         "victims": [{**first["victims"][0], **hidden}, *first["victims"][1:]],
+        "workloads": [each for each in first["workloads"] if each["namespace"] == "prod"],
     }  # fmt: skip
     assert "not yours" in prod.problem(f"/evictions?{OF_STREAM}&namespace=guests", 403)
 

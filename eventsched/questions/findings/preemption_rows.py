@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from eventsched.cli.output.time_format import iso
+from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodAdded, PodUpdated
 from eventsched.history.evictor_outcomes import (
     ELSEWHERE,
@@ -21,7 +22,9 @@ from eventsched.questions.findings.finding_answers import (
     EvictionRow,
     EvictionsAnswer,
     EvictorCounts,
+    VictimWorkload,
 )
+from eventsched.questions.findings.victim_workloads import VictimOwner, victim_workloads
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -69,6 +72,7 @@ SELECT v.seq, v.at, v.node, v.spared, CAST(v.pod AS text) AS uid, p.namespace, p
        CAST(v.preemptor AS text) AS preemptor, m.namespace AS preemptor_namespace,
        m.name AS preemptor_name, e.seq AS gone, e.at AS gone_at, d.seq AS decided,
        p.seq AS arrived, m.seq AS preemptor_arrived, pn.priority AS priority,
+       pn.owner_kind, pn.owner_name,
        mn.priority AS preemptor_priority, l.seq AS landed, l.node AS landed_on,
        f.seq AS preemptor_gone
 FROM eventsched_log.victim v
@@ -172,27 +176,58 @@ def _preemptions(stream: LoggedStream, sees: Visibility, seqs: Sequence[int]) ->
     rows = stream.rows.all(_VICTIMS, seqs=list(seqs))
     for row in rows:
         by_position.setdefault(row["seq"], []).append(row)
-    priorities = _priorities(stream, rows)
-    return [_preemption(sees, priorities, rows) for rows in by_position.values()]
+    arrived = _arrived(stream, rows)
+    priorities = {uid: pod.priority for uid, pod in arrived.items()}
+    for row in rows:
+        own = ((row["uid"], row["priority"]), (row["preemptor"], row["preemptor_priority"]))
+        priorities |= {uid: priority for uid, priority in own if priority is not None}
+    owners = {
+        position: [
+            owner
+            for row in victims
+            if _names(sees, row["namespace"], row["name"], row["uid"])[2] is not None
+            and (owner := _owner(row, arrived)) is not None
+        ]
+        for position, victims in by_position.items()
+    }
+    workloads = victim_workloads(stream, owners)
+    return [
+        _preemption(sees, priorities, rows, workloads[position])
+        for position, rows in by_position.items()
+    ]
 
 
-def _priorities(stream: LoggedStream, rows: Sequence[Any]) -> Mapping[str, int]:
-    """Uid → priority of the pods of preemptions: pods that are gone have it in the record of their
-    arrival, as far as the log still has that. A priority never changes."""
+def _arrived(stream: LoggedStream, rows: Sequence[Any]) -> Mapping[str, Pod]:
+    """Uid → the pods of preemptions that are gone, by the record of their arrival, as far as the
+    log still has that. Neither priority nor controller ever changes."""
     sides = [(row["uid"], row["priority"], row["arrived"]) for row in rows]
     sides += [
         (row["preemptor"], row["preemptor_priority"], row["preemptor_arrived"]) for row in rows
     ]
-    found = {uid: priority for uid, priority, _ in sides if priority is not None}
-    sought = {arrived: uid for uid, _, arrived in sides if uid not in found and arrived is not None}
-    for position, stored in stream.evidence().records_at(sought).items():
-        if isinstance(stored.record, PodAdded | PodUpdated):
-            found[sought[position]] = stored.record.pod.priority
-    return found
+    sought = {at: uid for uid, priority, at in sides if priority is None and at is not None}
+    return {
+        sought[position]: stored.record.pod
+        for position, stored in stream.evidence().records_at(sought).items()
+        if isinstance(stored.record, PodAdded | PodUpdated)
+    }
+
+
+def _owner(row: Any, arrived: Mapping[str, Pod]) -> VictimOwner | None:
+    """The controller of a victim; None if the log no longer has it."""
+    if row["priority"] is not None:  # it exists
+        kind, name = row["owner_kind"], row["owner_name"]
+    elif (pod := arrived.get(row["uid"])) is not None:
+        kind, name = (None, None) if pod.owner is None else (pod.owner.kind, pod.owner.name)
+    else:
+        return None
+    return VictimOwner(row["namespace"], kind or "", name or "")
 
 
 def _preemption(
-    sees: Visibility, priorities: Mapping[str, int], rows: Sequence[Any]
+    sees: Visibility,
+    priorities: Mapping[str, int],
+    rows: Sequence[Any],
+    workloads: list[VictimWorkload],
 ) -> EvictionRow:
     first = rows[0]
     names = _names(sees, first["preemptor_namespace"], first["preemptor_name"], first["preemptor"])
@@ -212,6 +247,7 @@ def _preemption(
         landed_on=first["landed_on"] if is_seen else None,
         landed=first["landed"] if is_seen else None,
         victims=[_victim(sees, priorities, row) for row in rows],
+        workloads=workloads,
     )
 
 

@@ -145,16 +145,33 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     gone = {"namespace": "prod", "pod": "web", "uid": UID, "priority": 0, "outcome": "gone",
             "gone": 9, "gone_at": at}  # fmt: skip
     hidden = {**UNSEEN, "outcome": "open", "gone": None, "gone_at": None}
+    workloads = [
+        {"namespace": "prod", "kind": kind, "name": name, "victims": 1, "came": came,
+         "placed": placed, "first": "new" if came else None, "first_node": node}
+        for kind, name, came, placed, node in (
+            ("Job", "a", 0, 0, None), ("Job", "b", 1, 1, "n2"), ("Job", "c", 1, 0, None),
+            ("Job", "d", 3, 3, "n2"), ("Job", "e", 3, 1, None), ("Job", "f", 2, 0, None),
+            (None, None, 0, 0, None),
+        )
+    ]  # fmt: skip
     rows = [
         {"position": 1234, "at": at, "node": MARKUP, "namespace": "batch", "pod": "boss",
          "uid": UID, "priority": 1000, "decided": 8, "outcome": "elsewhere", "landed_on": "n2",
-         "landed": 12, "victims": [gone, hidden]},
+         "landed": 12, "victims": [gone, hidden], "workloads": workloads},
         {"position": 5, "at": at, "node": "n", **UNSEEN, "decided": None, "outcome": None,
-         "landed_on": None, "landed": None, "victims": [gone]},
+         "landed_on": None, "landed": None, "victims": [gone], "workloads": []},
     ]  # fmt: skip
     answer = {**NO_EVICTIONS, "evictors": EVICTORS, "preemptions": rows, "next": 5}
     api = GivenApi(evictions=answer)
     text = unescape(client(api).get("/findings/evictions?namespace=prod&limit=2&token=x").text)
+    words = re.sub("<[^>]*>", "", " ".join(text.split()))
+    for fate in ("Job/a since then: no new pod, or it is gone, too", "Job/b since then: new on n2",
+                 "Job/c since then: new without a node",
+                 "Job/d since then: 3 new pods, all on nodes",
+                 "Job/e since then: 3 new pods, 1 on nodes, 2 without",
+                 "Job/f since then: 2 new pods, none on a node",
+                 "1 without an owner: nothing replaces it"):  # fmt: skip
+        assert fate in words
     assert api.asked[0][:2] == ("/api/v1/evictions", "namespace=prod&limit=2")
     assert f'href="/pods/batch/boss?uid={UID}"' in text
     assert 'href="/decisions/8"' in text
@@ -170,7 +187,8 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
 def test_what_became_of_the_evictors() -> None:
     """Of each preemption in words, and of all in numbers that lead to those that went elsewhere."""
     each = {"position": 5, "at": "2026-11-25T10:00:00+00:00", "node": "n1", "namespace": "batch",
-            "pod": "boss", "uid": UID, "priority": 9, "decided": 4, "victims": []}  # fmt: skip
+            "pod": "boss", "uid": UID, "priority": 9, "decided": 4, "victims": [],
+            "workloads": []}  # fmt: skip
     rows = [
         {**each, "outcome": outcome, "landed_on": node, "landed": landed}
         for outcome, node, landed in (
