@@ -273,7 +273,9 @@ def _why(
         return None
     explained = explain(evidence, pod)
     nodes = simulation.engine.state.nodes
-    return with_closed_nodes(explained, nodes) if needs_closed_nodes(explained) else explained
+    if not needs_closed_nodes(explained):
+        return explained
+    return with_closed_nodes(explained, nodes, has_pods=True)
 
 
 def _count(text: str) -> int:

@@ -1,20 +1,27 @@
 """The refusal that ``explain`` names of a failed attempt: a plugin, all nodes that it refuses, and
 the reason that most of these have.
 
-Which plugin it is follows the ranks of dominant_refusal.py. If a plugin of FENCES comes first, the
-nodes themselves decide between these, as far as they are known: taints and cordons are named if
-removing them opens a node to the pod, and else its node selector and affinity.
+Which plugin it is follows the ranks of dominant_refusal.py, as far as the nodes are not known. If
+they are, they decide in two cases:
+
+- A plugin of FENCES comes first: taints and cordons are named if removing them opens a node to the
+  pod, and else its node selector and affinity.
+- NodeResourcesFit comes first, and no open node is large enough: taints and cordons are named if
+  they alone close nodes that are for the pod (``ClosedNodes.is_for_the_pod``), since opening these
+  is the next step.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from eventsched.domain.records.exclusions import exclusion
+from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import ClosedNodes
 from eventsched.history.dominant_refusal import FENCES, refusal_rank
 from eventsched.history.explain.explanation import Explanation, NodeRefusals
 
 TAINT, CORDON, AFFINITY = "TaintToleration", "NodeUnschedulable", "NodeAffinity"
+FIT = "NodeResourcesFit"
 
 
 class NamedRefusal(NamedTuple):
@@ -42,9 +49,14 @@ def named_refusal(explained: Explanation) -> NamedRefusal | None:
     most = max(named, key=lambda each: each.nodes)
     if not most.plugin:
         return _of_message(most, explained.attempts[-1].decided.message)
+    closed = explained.closed or ()
+    if most.plugin == FIT and most.code == Code.UNRESOLVABLE:
+        fence = next((_closing(each) for each in closed if each.is_for_the_pod), "")
+        own = [each for each in refusals if each.plugin == fence]
+        return _of_plugin(fence, own, refusals) if own else most
     if most.plugin not in FENCES or explained.closed is None:
         return most
-    wanted = _fence(explained.closed, explained.unselected)
+    wanted = _fence(closed, explained.unselected.names)
     return next((each for each in named if each.plugin == wanted), most)
 
 
@@ -61,7 +73,12 @@ def _fence(closed: Sequence[ClosedNodes], unselected: Sequence[str]) -> str:
     """The plugin of FENCES to name. Nodes to repair come after nodes to label."""
     if not closed or (closed[0].conditions and unselected):
         return AFFINITY
-    return CORDON if closed[0].is_cordoned else TAINT
+    return _closing(next((each for each in closed if each.is_for_the_pod), closed[0]))
+
+
+def _closing(closed: ClosedNodes) -> str:
+    """The plugin that is asked first of those that refuse the nodes."""
+    return CORDON if closed.is_cordoned else TAINT
 
 
 def _of_plugin(

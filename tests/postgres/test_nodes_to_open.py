@@ -24,21 +24,28 @@ CLUSTER = """---
 ---
 {apiVersion: v1, kind: Node, metadata: {name: large},
  spec: {taints: [{key: dedicated, value: batch, effect: NoSchedule}]},
- status: {allocatable: {cpu: "64", memory: 64Gi, pods: "110"}}}
+ status: {allocatable: {cpu: "64", memory: 64Gi, example.com/gpu: "1", pods: "110"}}}
 ---
 {apiVersion: v1, kind: Node, metadata: {name: small},
  spec: {taints: [{key: edge, effect: NoExecute}]},
  status: {allocatable: {cpu: "2", memory: 8Gi, pods: "110"}}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: wide},
+ spec: {containers: [{name: a, image: b, resources: {requests: {cpu: "8", example.com/gpu: "1"}}}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: plain},
  spec: {containers: [{name: a, image: b, resources: {requests: {cpu: "8"}}}]}}
 """
 KNOWN = (
     "add a toleration for the taint dedicated=batch:NoSchedule of 1 node, if meant for such pods "
-    "(large enough when empty; if full now, the pod still waits for room; `eventsched explain "
-    "default/wide --why-not large` says what else it would take); or add a larger node, with 8 "
-    "cpu, or lower its requests"
+    "({room}; `eventsched explain default/wide --why-not large` says what else it would take); or "
+    "add a larger node, with 8 cpu and 1 example.com/gpu, or lower its requests"
 )
+WITH_PODS = KNOWN.format(room="it has room now")
+WITHOUT_PODS = KNOWN.format(
+    room="large enough when empty; whether there is room now was not checked"
+)
+"""What is read of a log has the nodes without the pods on them."""
 STREAM = "simulation"
 
 
@@ -62,21 +69,25 @@ def next_step(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_a_node_that_is_too_small_is_not_offered(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is a dedicated one to a pod that does not ask for what it offers."""
     file, folder = tmp_path / "log.jsonl", tmp_path / "archive"
     assert main(["log", "export", str(file), "--database", log]) == 0
     archived(log, STREAM, folder, before=LATER)
     places = (("--database", log), ("--file", str(file)), ("--from-archive", str(folder)))
     for place in places:
-        assert next_step(capsys, "explain", "wide", *place) == KNOWN
+        assert next_step(capsys, "explain", "wide", *place) == WITHOUT_PODS
+        step = next_step(capsys, "explain", "plain", *place)
+        assert step.startswith("add a larger node, with 8 cpu, or lower its requests (")
     load = ("--manifests", str(tmp_path / "cluster.yaml"), "--until", "1m", "--in-memory")
-    assert next_step(capsys, "simulate", *load, "--why", "default/wide") == KNOWN
+    assert next_step(capsys, "simulate", *load, "--why", "default/wide") == WITH_PODS
     with opened_streams(log, None) as streams:
         client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=False)))
         at = f"at={client.get('/position')['position']}"
         for query in ("", at):
             told = client.get(f"/pods/default/wide/explain?{query}")
-            assert told["summary"]["next_step"] == KNOWN
+            assert told["summary"]["next_step"] == WITHOUT_PODS
             told = client.get(f"/pods/default/wide/timeline?{query}")
-            assert f"Next step: {KNOWN}." in told["headline"]
+            assert f"Next step: {WITHOUT_PODS}." in told["headline"]
+            assert "TaintToleration refuses 2 of 3 nodes" in told["headline"][0]
     monkeypatch.setattr(nodes_at, "MOST_SEARCHED", 1)
     assert "was not checked" in next_step(capsys, "explain", "wide", "--file", str(file))

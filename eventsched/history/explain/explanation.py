@@ -19,7 +19,7 @@ from eventsched.domain.records.verdicts import (
     Verdict,
 )
 from eventsched.eventlog.port import StoredRecord
-from eventsched.history.closed_nodes import ClosedNodes
+from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes
 from eventsched.history.decision_vectors import (
     DecisionVectors,
     NodeScore,
@@ -129,7 +129,7 @@ class Explanation:
     """The eviction of the pod. A shadow evicts none."""
     closed: tuple[ClosedNodes, ...] | None = None
     """The nodes that only taints or a cordon close to the pod; None if that was not checked."""
-    unselected: tuple[str, ...] = ()
+    unselected: UnselectedNodes = UnselectedNodes()  # noqa: RUF009 - immutable
     """The open nodes that only its node selector or affinity leaves out, if that was checked."""
     unused_room: UnusedRoom | None = None
     """The room that the pod's last preemption made for it, if it was placed on another node."""

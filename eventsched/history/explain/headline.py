@@ -12,6 +12,7 @@ from eventsched.domain import records
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
+from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import closed_nodes, unselected_nodes
 from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals
@@ -148,7 +149,14 @@ def _circumstances(explained: Explanation) -> Circumstances:
         last.decided.message,
         explained.closed,
         explained.unselected,
+        too_small=_too_small(last.refusals),
     )
+
+
+def _too_small(refusals: Sequence[NodeRefusals]) -> tuple[str, ...]:
+    """Why nodes are too small for the pod even if they are empty."""
+    rows = [row for row in refusals if row.plugin == _FIT and row.code == Code.UNRESOLVABLE]
+    return tuple(dict.fromkeys(reason for row in rows for reason in row.reasons))
 
 
 def needs_closed_nodes(explained: Explanation) -> bool:
@@ -158,14 +166,19 @@ def needs_closed_nodes(explained: Explanation) -> bool:
     return bool(seen.tainted or seen.cordoned) and depends
 
 
-def with_closed_nodes(explained: Explanation, nodes: NodeTable | None) -> Explanation:
+def with_closed_nodes(
+    explained: Explanation, nodes: NodeTable | None, *, has_pods: bool = False
+) -> Explanation:
     """The explanation with those of the nodes that only taints or a cordon close to the pod, and
-    those that only their labels do. None: the nodes are not known."""
+    those that only their labels do. None: the nodes are not known. ``has_pods``: whether the table
+    has the pods on them."""
     pod = _last_seen(explained)
     if nodes is None or pod is None:
         return explained
     return replace(
-        explained, closed=closed_nodes(nodes, pod), unselected=unselected_nodes(nodes, pod)
+        explained,
+        closed=closed_nodes(nodes, pod, has_pods=has_pods),
+        unselected=unselected_nodes(nodes, pod, has_pods=has_pods),
     )
 
 

@@ -8,18 +8,21 @@ from typing import NamedTuple
 from eventsched.domain.objects import Pod, Requirement, pod_requests
 from eventsched.domain.records.exclusions import NARROWED
 from eventsched.domain.records.verdicts import Code
-from eventsched.history.closed_nodes import CONDITIONS, ClosedNodes
+from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes, requests_extended
+from eventsched.history.node_opening import (
+    counted_nodes,
+    opening_text,
+    proof_text,
+    repairs,
+    room_text,
+    why_not_command,
+)
 from eventsched.history.reason_codes import reason_code
 from eventsched.history.why_not.change_value import quantity
-from eventsched.history.why_not.changes import shown_taint
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 from eventsched.scheduling.rules.selection import NAME_FIELD
 
 _INSUFFICIENT = "Insufficient "
-_LARGE_ENOUGH = "large enough when empty"
-_MAY_BE_FULL = f"{_LARGE_ENOUGH}; if full now, the pod still waits for room"
-_GROUPS_NAMED = 2
-"""Groups of closed nodes that a next step names."""
 _MISSING_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 """The reason of every volume plugin for a missing claim."""
 _OF_VOLUMES = ("Volume", "NodeVolumeLimits")
@@ -116,16 +119,17 @@ class Circumstances(NamedTuple):
     as is known, and how many because they are cordoned; one of these nodes, "" if none is named;
     the attempt's message, which says why preemption did not help; which of these nodes are large
     enough for the pod, None if that was not checked; the open nodes that are, and that only its
-    node selector or affinity leaves out; and a node that lacks room for the pod, "" if none is
-    named."""
+    node selector or affinity leaves out; a node that lacks room for the pod, "" if none is
+    named; and why open nodes are too small for it even if empty."""
 
     tainted: int = 0
     cordoned: int = 0
     example: str = ""
     message: str = ""
     closed: Sequence[ClosedNodes] | None = None
-    unselected: Sequence[str] = ()
+    unselected: UnselectedNodes = UnselectedNodes()
     full: str = ""
+    too_small: Sequence[str] = ()
 
 
 def next_step(
@@ -134,27 +138,27 @@ def next_step(
 ) -> str:  # fmt: skip
     """What to do about a refusal for these reasons, as an imperative phrase. ``pod_name`` is
     ``namespace/name``; ``pod`` says how much is requested and of which nodes, None if that is not
-    known. ``code`` is that of the refusal's status."""
-    lacking = dict.fromkeys(
-        text.removeprefix(_INSUFFICIENT) for text in reasons if text.startswith(_INSUFFICIENT)
-    )
+    known. ``code`` is that of the refusal's status.
+
+    Nodes that only keep pods away are opened if they are for the pod (ClosedNodes), and if that
+    helps: they have room, or no open node is large enough. A toleration for the taints of other
+    nodes, which are dedicated to other pods, is advised only if there is nothing else to do."""
+    lacking = _lacking(reasons)
     if plugin == "NodeResourcesFit" and lacking:
-        amounts = " and ".join(_amount(resource, pod) for resource in lacking)
-        ways = _more_room(amounts, "" if pod is None else _labels(pod), code)
-        ways += _preemption(pod, circumstances.message)
+        ways = [*_more_room(lacking, pod, code), *_preemption(pod, circumstances.message)]
         steps = [_either(ways)]
-        if closed_nodes := _closed_nodes(circumstances, pod_name):
+        if closed_nodes := _closed_nodes(circumstances, pod_name, pod, code):
             # If no open node is large enough, opening one of these needs no new node.
             is_first = code == Code.UNRESOLVABLE and circumstances.closed is not None
             steps.insert(0 if is_first else 1, closed_nodes)
-        repairs = _repairs(circumstances.closed)
-        if circumstances.full and not closed_nodes and not repairs:
-            command = _why_not(pod_name, circumstances.full)
+        repairing = repairs(circumstances.closed)
+        if circumstances.full and not closed_nodes and not repairing:
+            command = why_not_command(pod_name, circumstances.full)
             steps[0] += f" ({command} says what it would take there)"
-        return "; or ".join([*steps, *repairs])
+        return "; or ".join([*steps, *repairing])
     if plugin == "NodeAffinity":
         steps = [_selected(pod, reasons, pod_name, circumstances)]
-        return "; or ".join([*steps, *_repairs(circumstances.closed)])
+        return "; or ".join([*steps, *repairs(circumstances.closed)])
     if plugin in _BY_TAINTS:
         return _opening(plugin, pod, pod_name, circumstances)
     missing = next(filter(None, map(_MISSING_CLAIM.search, reasons)), None)
@@ -166,8 +170,16 @@ def next_step(
     return _OF_ANY_CODE.format(pod=shlex.quote(pod_name))
 
 
-def _more_room(amounts: str, labels: str, code: str) -> list[str]:
-    """``labels`` begins with a blank, or is empty."""
+def _lacking(reasons: Sequence[str]) -> list[str]:
+    """The resources of which nodes have too little."""
+    lacking = (text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text)
+    return list(dict.fromkeys(lacking))
+
+
+def _more_room(lacking: Sequence[str], pod: Pod | None, code: str) -> list[str]:
+    """How nodes could have more of these resources for the pod."""
+    amounts = " and ".join(_amount(resource, pod) for resource in lacking)
+    labels = "" if pod is None else _labels(pod)  # begins with a blank, or is empty
     if code == Code.UNRESOLVABLE:  # more than such a node has without any pod
         return [f"add a larger node{labels}, with {amounts}", "lower its requests"]
     where = "a node" if not labels else "one of those nodes"
@@ -186,45 +198,18 @@ def _preemption(pod: Pod | None, message: str) -> list[str]:
     return [f"raise its priority above {pod.priority}, so that it may evict less important pods"]
 
 
-def _closed_nodes(circumstances: Circumstances, pod_name: str) -> str:
-    """How the pod could use nodes that only keep pods away; "" if there are none for it. Whether
-    they have room is not known: an attempt refuses them before it is asked."""
+def _closed_nodes(circumstances: Circumstances, pod_name: str, pod: Pod | None, code: str) -> str:
+    """How the pod could use nodes that only keep pods away, if open ones lack room; "" if there are
+    none for it."""
     closed = circumstances.closed
-    if closed is None:
-        ways, example = _unchecked(circumstances), circumstances.example or "NODE"
-        sizes = "whether they are large enough was not checked"
-    else:
-        intact = [each for each in closed if not each.conditions]
-        ways = [_opened(each) for each in intact[:_GROUPS_NAMED]]
-        example = intact[0].example if intact else ""
-        sizes = _MAY_BE_FULL
-    if not ways:
-        return ""
-    says = _proof(pod_name, example)
-    return f"{' or '.join(ways)}, if meant for such pods ({sizes}; {says})"
-
-
-def _proof(pod_name: str, node: str) -> str:
-    return f"{_why_not(pod_name, node)} says what else it would take"
-
-
-def _why_not(pod_name: str, node: str) -> str:
-    return f"`{shlex.join(['eventsched', 'explain', pod_name, '--why-not', node])}`"
-
-
-def _repairs(closed: Sequence[ClosedNodes] | None) -> list[str]:
-    """What to do about nodes whose taints say that something is wrong with them."""
-    broken = [each for each in closed or () if each.conditions]
-    steps = []
-    for each in broken[:_GROUPS_NAMED]:
-        verb, such_as = ("is", "") if each.nodes == 1 else ("are", f", such as {each.example}")
-        nodes = f"node {each.example}" if each.nodes == 1 else f"one of {each.nodes} nodes"
-        rest = each._replace(taints=tuple(t for t in each.taints if t.key not in CONDITIONS))
-        more = f" and {_opened(rest._replace(nodes=1))}" if rest.taints or rest.is_cordoned else ""
-        why = f"`kubectl describe node {shlex.quote(each.example)}` says why"
-        state = " and ".join(each.conditions)
-        steps.append(f"repair {nodes} that {verb} {state}{such_as}{more} ({_LARGE_ENOUGH}; {why})")
-    return steps
+    if closed is not None:
+        needs_room = code != Code.UNRESOLVABLE  # as the open nodes do: full ones do not help
+        useful = [each for each in closed if each.with_room != 0 or not needs_room]
+        return opening_text([each for each in useful if each.is_for_the_pod], pod_name)
+    ways = _unchecked(circumstances, pod)
+    says = proof_text(pod_name, circumstances.example or "NODE")
+    unchecked = f"whether they are large enough was not checked; {says}"
+    return f"{' or '.join(ways)}, if meant for such pods ({unchecked})" if ways else ""
 
 
 def _opening(plugin: str, pod: Pod | None, pod_name: str, circumstances: Circumstances) -> str:
@@ -232,8 +217,14 @@ def _opening(plugin: str, pod: Pod | None, pod_name: str, circumstances: Circums
     if circumstances.closed is None:
         known = _OF_CODES[reason_code(plugin, "")]
         unchecked = "whether a node is large enough and suits it otherwise was not checked"
-        return f"{known} ({unchecked}; {_proof(pod_name, circumstances.example or 'NODE')})"
-    steps = [_closed_nodes(circumstances, pod_name), *_repairs(circumstances.closed)]
+        return f"{known} ({unchecked}; {proof_text(pod_name, circumstances.example or 'NODE')})"
+    closed = [each for each in circumstances.closed if not each.conditions]
+    steps = [opening_text([each for each in closed if each.is_for_the_pod], pod_name)]
+    if lacking := _lacking(circumstances.too_small):
+        steps.append(_either(_more_room(lacking, pod, Code.UNRESOLVABLE)))
+    steps += repairs(circumstances.closed)
+    if not any(steps):
+        steps = [opening_text(closed, pod_name)]
     if any(steps):
         return "; or ".join(filter(None, steps))
     return f"{_node_for(pod)}: none of the nodes whose taints or cordon keep it away suits it"
@@ -250,12 +241,13 @@ def _selected(
         return f"add {missing}, which its node affinity names, or relax the affinity"
     if pod is None or not asked:
         known = _OF_CODES["NodeAffinityMismatch"]
-        if circumstances.closed is None or not circumstances.unselected:
+        if circumstances.closed is None or not circumstances.unselected.names:
             return known
         labels, relax = "as its node selector and affinity ask", "relax these"
     else:
         labels, relax = f"with {asked}", _relaxed(pod)
-    nodes = [name for name in circumstances.unselected if not names or name in names]
+    unselected = circumstances.unselected
+    nodes = [name for name in unselected.names if not names or name in names]
     if circumstances.closed is None:
         return f"label {_one_of(names)} {labels}, or {relax}"
     if names and not nodes:
@@ -263,7 +255,11 @@ def _selected(
     if not nodes:
         return f"{_node_for(pod)}: no node that is open to it is large enough"
     node = nodes[0] if len(nodes) == 1 else f"one of {len(nodes)} open nodes, such as {nodes[0]},"
-    return f"label {node} {labels}, or {relax} ({_MAY_BE_FULL}; {_proof(pod_name, nodes[0])})"
+    with_room = unselected.with_room
+    if with_room is not None:
+        with_room = len({*nodes}.intersection(unselected.names[:with_room]))
+    room = room_text(len(nodes), with_room)
+    return f"label {node} {labels}, or {relax} ({room}; {proof_text(pod_name, nodes[0])})"
 
 
 def _asked_labels(pod: Pod) -> list[str]:
@@ -323,28 +319,16 @@ def _node_for(pod: Pod | None) -> str:
     return f"add a node{labels}{f' with {amounts}' if amounts else ''}"
 
 
-def _unchecked(circumstances: Circumstances) -> list[str]:
-    """How to open the nodes that the attempt refused, of any size."""
+def _unchecked(circumstances: Circumstances, pod: Pod | None) -> list[str]:
+    """How to open the nodes that the attempt refused, of any size. Of taints only for a pod that
+    may ask for what such nodes offer."""
     ways = []
     if circumstances.cordoned:
-        ways.append(f"uncordon {_counted(circumstances.cordoned)}")
-    if circumstances.tainted:
-        ways.append(f"add a toleration for the taints of {_counted(circumstances.tainted)}")
+        ways.append(f"uncordon {counted_nodes(circumstances.cordoned)}")
+    asks = pod is None or bool(_labels(pod)) or requests_extended(pod)
+    if circumstances.tainted and asks:
+        ways.append(f"add a toleration for the taints of {counted_nodes(circumstances.tainted)}")
     return ways
-
-
-def _opened(closed: ClosedNodes) -> str:
-    taints = " and ".join(shown_taint(each.key, each.value, each.effect) for each in closed.taints)
-    noun = "the taint" if len(closed.taints) == 1 else "the taints"
-    nodes = _counted(closed.nodes)
-    if not closed.is_cordoned:
-        return f"add a toleration for {noun} {taints} of {nodes}"
-    uncordon = f"uncordon {nodes}" if closed.nodes == 1 else f"uncordon one of {nodes}"
-    return f"{uncordon} and add a toleration for {noun} {taints}" if taints else uncordon
-
-
-def _counted(nodes: int) -> str:
-    return "1 node" if nodes == 1 else f"{nodes} nodes"
 
 
 def _either(ways: Sequence[str]) -> str:

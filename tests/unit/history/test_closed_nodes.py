@@ -40,19 +40,37 @@ def pod(name: str, cpu: int, gpus: int = 0, **spec: Any) -> Pod:
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        (pod("a", 6000, 1), [ClosedNodes((GPU,), False, 2, "gpu-0")]),
+        (pod("a", 6000, 1), [ClosedNodes((GPU,), False, 2, "gpu-0", 2, True)]),
         (pod("a", 6000, 1, tolerations=(TOLERATES_GPU,)), []),
-        (pod("a", 6000), [ClosedNodes((DB,), False, 3, "db-0"),
-                          ClosedNodes((GPU,), False, 2, "gpu-0")]),
+        (pod("a", 6000), [ClosedNodes((DB,), False, 3, "db-0", 3),
+                          ClosedNodes((GPU,), False, 2, "gpu-0", 2)]),
         (pod("a", 6000, node_selector={"pool": "db"}),
-         [ClosedNodes((DB,), False, 3, "db-0")]),
-        (pod("a", 16000), [ClosedNodes((GPU,), False, 2, "gpu-0")]),
+         [ClosedNodes((DB,), False, 3, "db-0", 3, True)]),
+        (pod("a", 16000), [ClosedNodes((GPU,), False, 2, "gpu-0", 2)]),
         (pod("a", 20000), []),
         (pod("a", 1000, 3), []),
     ],
 )  # fmt: skip
 def test_only_nodes_that_are_large_enough_count(asked: Pod, wanted: list[ClosedNodes]) -> None:
     assert list(closed_nodes(cluster(), asked)) == wanted
+
+
+def test_a_pod_asks_for_nodes_only_if_no_open_node_has_their_labels() -> None:
+    nodes = cluster()
+    nodes.add(make_node("web-2", cpu=1000, labels={"pool": "db"}))
+    [found] = closed_nodes(nodes, pod("a", 6000, node_selector={"pool": "db"}))
+    assert not found.is_asked_for
+
+
+def test_nodes_with_room_are_counted_and_come_first() -> None:
+    nodes = cluster()
+    for name, booked in (("db-0", 7000), ("gpu-0", 12000), ("web-0", 3500)):
+        nodes.place(nodes.rows[name], pod(f"on-{name}", booked))
+    assert list(closed_nodes(nodes, pod("a", 2000))) == [
+        ClosedNodes((DB,), False, 3, "db-1", 2), ClosedNodes((GPU,), False, 2, "gpu-0", 2),
+    ]  # fmt: skip
+    asked = pod("a", 3000, node_selector={"pool": "none"})
+    assert unselected_nodes(nodes, asked) == (("web-1", "web-0"), 1)
 
 
 def test_no_node_offers_the_resource() -> None:
@@ -67,7 +85,7 @@ def test_a_node_that_is_gone_or_takes_no_pods() -> None:
     nodes.add(make_node("db-1", taints=(DB,), pods=0))
     nodes.add(make_node("db-2", taints=(DB,)))
     nodes.remove("db-0", 1)
-    assert closed_nodes(nodes, pod("a", 1000)) == (ClosedNodes((DB,), False, 1, "db-2"),)
+    assert closed_nodes(nodes, pod("a", 1000)) == (ClosedNodes((DB,), False, 1, "db-2", 1),)
 
 
 def test_a_cordon_and_its_taint_count_once() -> None:
@@ -75,17 +93,17 @@ def test_a_cordon_and_its_taint_count_once() -> None:
     nodes.add(make_node("a", taints=(CORDON,), unschedulable=True))
     nodes.add(make_node("b", taints=(DB,), unschedulable=True))
     asked = pod("p", 1000)
-    cordoned = ClosedNodes((), True, 1, "a")
-    assert closed_nodes(nodes, asked) == (cordoned, ClosedNodes((DB,), True, 1, "b"))
+    cordoned = ClosedNodes((), True, 1, "a", 1)
+    assert closed_nodes(nodes, asked) == (cordoned, ClosedNodes((DB,), True, 1, "b", 1))
     tolerant = pod("p", 1000, tolerations=(TOLERATES_CORDON,))
-    assert closed_nodes(nodes, tolerant) == (ClosedNodes((DB,), False, 1, "b"),)
+    assert closed_nodes(nodes, tolerant) == (ClosedNodes((DB,), False, 1, "b", 1),)
 
 
 def test_the_taint_of_a_cordon_is_a_cordon() -> None:
     """The node controller sets it after the cordon, and removes it after the end."""
     nodes = NodeTable()
     nodes.add(make_node("a", taints=(CORDON,)))
-    assert closed_nodes(nodes, pod("p", 1000)) == (ClosedNodes((), True, 1, "a"),)
+    assert closed_nodes(nodes, pod("p", 1000)) == (ClosedNodes((), True, 1, "a", 1),)
     assert closed_nodes(nodes, pod("p", 1000, tolerations=(TOLERATES_CORDON,))) == ()
 
 
@@ -108,13 +126,12 @@ def test_nodes_that_have_to_be_repaired_come_last() -> None:
 def test_nodes_that_only_lack_a_label() -> None:
     """Those that are open and large enough, whose label the pod does not select."""
     nodes = cluster()
-    assert unselected_nodes(nodes, pod("a", 1000, node_selector={"pool": "db"})) == (
-        "web-0", "web-1",
-    )  # fmt: skip
-    assert unselected_nodes(nodes, pod("a", 5000, node_selector={"pool": "db"})) == ()
+    asked = pod("a", 1000, node_selector={"pool": "db"})
+    assert unselected_nodes(nodes, asked) == (("web-0", "web-1"), 2)
+    assert unselected_nodes(nodes, pod("a", 5000, node_selector={"pool": "db"})) == ((), 0)
     tolerant = pod("a", 5000, node_selector={"pool": "db"}, tolerations=(TOLERATES_GPU,))
-    assert unselected_nodes(nodes, tolerant) == ("gpu-0", "gpu-1")
-    assert unselected_nodes(nodes, pod("a", 1000)) == ()
+    assert unselected_nodes(nodes, tolerant) == (("gpu-0", "gpu-1"), 2)
+    assert unselected_nodes(nodes, pod("a", 1000)) == ((), 0)
 
 
 @pytest.mark.parametrize(

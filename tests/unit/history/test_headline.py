@@ -89,10 +89,7 @@ def test_a_pod_that_waits_for_a_node() -> None:
         "default/p1 has been waiting for a node since 2027-01-15 08:00:00 UTC (1m10s ago), 1 "
         "attempt: NodeResourcesFit refuses 5 of 18 nodes: Insufficient cpu; it is tried "
         "again after a change, at the latest 2027-01-15 08:05:00 UTC (in 3m50s)",
-        "Next step: add a node with 1 cpu free, delete pods on a node, or lower its requests; or "
-        "add a toleration for the taints of 4 nodes, if meant for such pods (whether they are "
-        "large enough was not checked; `eventsched explain default/p1 --why-not NODE` says what "
-        "else it would take).",
+        "Next step: add a node with 1 cpu free, delete pods on a node, or lower its requests.",
     ]
 
 
@@ -107,14 +104,16 @@ def test_the_step_names_a_node_that_lacks_the_room_that_the_pod_needs() -> None:
 
 def test_the_step_asks_for_nodes_that_only_a_taint_closes() -> None:
     """They matter to a pod that lacks room while a taint refuses other nodes."""
-    explained = told(*REFUSED, refusals=(EXCLUDED, CPU, TAINT))
+    asks = added(spec={"node_selector": {"pool": "gpu"}})
+    explained = told((0, asks), *REFUSED[1:], refusals=(EXCLUDED, CPU, TAINT))
     assert needs_closed_nodes(explained)
     assert not needs_closed_nodes(told(*REFUSED, refusals=(EXCLUDED, CPU)))
     assert not needs_closed_nodes(told(*REFUSED[:2], refusals=(TAINT,)))
     assert with_closed_nodes(explained, None) == explained
     nodes = NodeTable()
     assert "toleration" not in headline(with_closed_nodes(explained, nodes)).next_step
-    nodes.add(make_node("n1", taints=(Taint("gpu", "", "NoSchedule"),)))
+    taint = Taint("gpu", "", "NoSchedule")
+    nodes.add(make_node("n1", labels={"pool": "gpu"}, taints=(taint,)))
     step = headline(with_closed_nodes(explained, nodes)).next_step
     assert "; or add a toleration for the taint gpu:NoSchedule of 1 node, if" in step
 
@@ -167,6 +166,32 @@ def test_taints_are_named_before_a_selector_that_fits_nodes_with_taints() -> Non
     plugin, step = named(TAINT, many, cordon, nodes=nodes, **asks)
     assert plugin == "NodeUnschedulable 1 of 14: cordon"
     assert step.startswith("uncordon 1 node, if meant for such pods")
+
+
+def test_taints_are_named_before_room_if_only_such_nodes_are_large_enough() -> None:
+    """And are for the pod: then opening them is the step."""
+    small = dataclasses.replace(CPU, code="UnschedulableAndUnresolvable")
+    nodes = NodeTable()
+    nodes.add(make_node("w1", cpu=500))
+    gpu = make_node("g1", labels={"pool": "gpu"}, taints=(Taint("gpu", "", "NoSchedule"),))
+    nodes.add(gpu)
+    asks = {"spec": {"node_selector": {"pool": "gpu"}}}
+    plugin, step = named(small, TAINT, nodes=nodes, **asks)
+    assert plugin == "TaintToleration 4 of 9: untolerated taint(s)"
+    assert step.startswith("add a toleration for the taint gpu:NoSchedule of 1 node, if")
+    assert step.endswith(
+        "; or add a larger node labelled pool=gpu, with 1 cpu, or lower its requests"
+    )
+    plugin, step = named(small, CPU, TAINT, nodes=nodes, **asks)
+    assert plugin == "NodeResourcesFit 10 of 14: Insufficient cpu"
+    plugin, step = named(small, TAINT, nodes=nodes)
+    assert plugin == "NodeResourcesFit 5 of 9: Insufficient cpu"
+    assert "toleration" not in step
+    cordon = NodeRefusals("NodeUnschedulable", "UnschedulableAndUnresolvable", ("cordon",), 1)
+    nodes.update(msgspec.structs.replace(gpu, taints=(), unschedulable=True))
+    plugin, step = named(small, TAINT, cordon, nodes=nodes)
+    assert plugin == "NodeUnschedulable 1 of 10: cordon"
+    assert step.startswith("uncordon 1 node, if meant for such pods (large enough when empty; ")
 
 
 def test_the_plugins_that_left_nodes_out_in_pre_filter_are_named() -> None:

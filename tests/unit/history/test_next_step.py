@@ -10,7 +10,7 @@ from eventsched.domain.objects import NodeSelectorTerm, Requirement, Taint
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.verdicts import Code
 from eventsched.history import reason_codes
-from eventsched.history.closed_nodes import ClosedNodes
+from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
 from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.plugins import IN_TREE
@@ -118,7 +118,7 @@ def test_a_node_without_room_is_named_with_the_command_that_proves_what_helps() 
     )
     too_small = next_step(*lacking, Code.UNRESOLVABLE, seen)
     assert too_small == f"add a larger node, with 1 cpu, or lower its requests {proof}"
-    tainted = seen._replace(tainted=4, example="n2")
+    tainted = seen._replace(cordoned=4, example="n2")
     step = next_step(*lacking, circumstances=tainted)
     assert "--why-not n2" in step
     assert "--why-not n1" not in step
@@ -133,31 +133,65 @@ GPU, DB = Taint("gpu", "present", "NoSchedule"), Taint("db", "", "NoExecute")
 @pytest.mark.parametrize(
     ("closed", "wanted"),
     [
-        ([ClosedNodes((GPU,), False, 1, "n7")],
-         "add a toleration for the taint gpu=present:NoSchedule of 1 node"),
-        ([ClosedNodes((GPU, DB), False, 3, "n7")],
-         "add a toleration for the taints gpu=present:NoSchedule and db:NoExecute of 3 nodes"),
-        ([ClosedNodes((), True, 1, "n7"), ClosedNodes((DB,), True, 3, "x"),
-          ClosedNodes((GPU,), False, 9, "y")],
+        ([ClosedNodes((GPU,), False, 1, "n7", 1, True)],
+         "add a toleration for the taint gpu=present:NoSchedule of 1 node, if meant for such pods "
+         "(it has room now; "),
+        ([ClosedNodes((GPU, DB), False, 3, "n7", 3, True)],
+         "add a toleration for the taints gpu=present:NoSchedule and db:NoExecute of 3 nodes, if "
+         "meant for such pods (all have room now; "),
+        ([ClosedNodes((), True, 1, "n7", 1), ClosedNodes((DB,), True, 3, "x", 1, True),
+          ClosedNodes((GPU,), False, 9, "y", 9, True)],
          "uncordon 1 node or uncordon one of 3 nodes and add a toleration for the taint "
-         "db:NoExecute"),
+         "db:NoExecute, if meant for such pods (2 of them have room now; "),
     ],
 )  # fmt: skip
 def test_nodes_that_only_keep_the_pod_away_are_a_remedy(
     closed: list[ClosedNodes], wanted: str
 ) -> None:
     pod, seen = make_pod("a", cpu=1000), Circumstances(9, 9, "other", closed=closed)
-    wanted += (
-        ", if meant for such pods (large enough when empty; if full now, the pod still waits for "
-        "room; `eventsched explain default/a "
-        "--why-not n7` says what else it would take)"
-    )
+    wanted += "`eventsched explain default/a --why-not n7` says what else it would take)"
     lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
     assert next_step(*lacking, circumstances=seen) == f"{next_step(*lacking)}; or {wanted}"
     too_small = next_step(*lacking, Code.UNRESOLVABLE)
     assert next_step(*lacking, Code.UNRESOLVABLE, seen) == f"{wanted}; or {too_small}"
     refused = ("TaintToleration", ["node(s) had untolerated taint(s)"], "default/a", pod)
     assert next_step(*refused, circumstances=seen) == wanted
+
+
+def test_nodes_for_other_pods_are_a_remedy_only_if_there_is_no_other() -> None:
+    """Their taint dedicates them, and the pod does not ask for what they offer."""
+    pod, dedicated = make_pod("a", cpu=1000), ClosedNodes((GPU,), False, 4, "g", 4)
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    for code in ("", Code.UNRESOLVABLE):
+        step = next_step(*lacking, code, Circumstances(4, closed=[dedicated]))
+        assert step == next_step(*lacking, code)
+    cordoned = ClosedNodes((), True, 1, "c", 1)
+    step = next_step(*OF_TAINTS, pod, circumstances=Circumstances(4, closed=[dedicated, cordoned]))
+    assert step.startswith("uncordon 1 node, if meant for such pods (it has room now; ")
+    assert "toleration" not in step
+    step = next_step(*OF_TAINTS, pod, circumstances=Circumstances(4, closed=[dedicated]))
+    assert step.startswith("add a toleration for the taint gpu=present:NoSchedule of 4 nodes, if ")
+
+
+def test_full_nodes_are_opened_only_if_the_open_ones_are_too_small() -> None:
+    pod, full = make_pod("a", cpu=1000), ClosedNodes((), True, 2, "c", 0)
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", pod)
+    seen = Circumstances(closed=[full], too_small=lacking[1])
+    assert next_step(*lacking, circumstances=seen) == next_step(*lacking)
+    step = next_step("NodeUnschedulable", ["cordoned"], *lacking[2:], circumstances=seen)
+    assert step == (
+        "uncordon one of 2 nodes, if meant for such pods (all are full now, so the pod still waits "
+        "for room; `eventsched explain default/a --why-not c` says what else it would take); or "
+        "add a larger node, with 1 cpu, or lower its requests"
+    )
+
+
+def test_room_that_was_not_checked_is_not_promised() -> None:
+    unknown = Circumstances(
+        closed=[ClosedNodes((), True, 2, "c", 1), ClosedNodes((), True, 1, "d")]
+    )
+    step = next_step("NodeUnschedulable", ["cordoned"], "default/a", None, circumstances=unknown)
+    assert "(large enough when empty; whether there is room now was not checked; `" in step
 
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
@@ -172,7 +206,7 @@ OF_LABELS = ("NodeAffinity", ["node(s) didn't match"], "default/a")
         (ClosedNodes((NOT_READY, NOT_READY_NOW), False, 2, "n7"),
          "repair one of 2 nodes that are not ready, such as n7"),
         (ClosedNodes((NOT_READY,), False, 1, "n7"), "repair node n7 that is not ready"),
-        (ClosedNodes((NOT_READY, GPU), False, 1, "n7"),
+        (ClosedNodes((NOT_READY, GPU), False, 1, "n7", 0, True),
          "repair node n7 that is not ready and add a toleration for the taint "
          "gpu=present:NoSchedule of 1 node"),
         (ClosedNodes((NOT_READY,), True, 1, "n7"),
@@ -188,10 +222,15 @@ def test_a_broken_node_is_repaired_after_all_else(closed: ClosedNodes, wanted: s
     for code in ("", Code.UNRESOLVABLE):
         step = next_step(*lacking, code, only)
         assert step == f"{next_step(*lacking, code)}; or {wanted}"
-    both = Circumstances(closed=[ClosedNodes((DB,), False, 1, "n1"), closed])
+    both = Circumstances(closed=[ClosedNodes((DB,), False, 1, "n1", 1, True), closed])
     first, _, last = next_step(*OF_TAINTS, pod, circumstances=both).partition("; or ")
     assert first.startswith("add a toleration for the taint db:NoExecute of 1 node, if meant")
     assert last == wanted
+    other = Circumstances(closed=[ClosedNodes((DB,), False, 1, "n1", 1), closed])
+    assert next_step(*OF_TAINTS, pod, circumstances=other) == wanted
+    dedicated = ClosedNodes((NOT_READY, GPU), False, 1, "n7")
+    step = next_step(*lacking, circumstances=Circumstances(closed=[dedicated]))
+    assert step == next_step(*lacking)
 
 
 def test_taints_are_not_the_remedy_if_the_pod_suits_none_of_the_nodes() -> None:
@@ -215,10 +254,7 @@ def terms(*requirements: tuple[str, str, tuple[str, ...]]) -> dict[str, Any]:
     return {"required_node_terms": (NodeSelectorTerm(expressions=expressions),)}
 
 
-ENOUGH = (
-    "(large enough when empty; if full now, the pod still waits for room; `eventsched explain "
-    "default/a --why-not w1` says what else it"
-)
+ENOUGH = "`eventsched explain default/a --why-not w1` says what else it"
 
 
 @pytest.mark.parametrize(
@@ -228,9 +264,10 @@ ENOUGH = (
          "label a node with disk=ssd, or remove that from its nodeSelector"),
         ({"node_selector": {"disk": "ssd"}}, ("w1", "w2"),
          "label one of 2 open nodes, such as w1, with disk=ssd, or remove that from its "
-         f"nodeSelector {ENOUGH} would take)"),
+         f"nodeSelector (1 of them has room now; {ENOUGH} would take)"),
         ({"node_selector": {"a": "1", "b": "2"}}, ("w1",),
-         f"label w1 with a=1, b=2, or remove these from its nodeSelector {ENOUGH} would take)"),
+         "label w1 with a=1, b=2, or remove these from its nodeSelector (it has room now; "
+         f"{ENOUGH} would take)"),
         ({"node_selector": {"disk": "ssd"}}, (),
          "add a node labelled disk=ssd with 1 cpu and 2048Mi memory: no node that is open to it "
          "is large enough"),
@@ -240,15 +277,20 @@ ENOUGH = (
          "label a node as its node selector and affinity ask, or relax these"),
         (terms(("zone", "NotIn", ("a",))), ("w1",),
          "label w1 as its node selector and affinity ask, or relax these "
-         f"{ENOUGH} would take)"),
+         f"(it has room now; {ENOUGH} would take)"),
     ],
 )  # fmt: skip
 def test_a_label_is_the_remedy_on_nodes_that_are_open(
     spec: dict[str, Any], known: tuple[str, ...] | None, wanted: str
 ) -> None:
     pod = make_pod("a", cpu=1000, spec=spec)
-    seen = Circumstances() if known is None else Circumstances(closed=(), unselected=known)
+    seen = Circumstances() if known is None else seen_open(known)
     assert next_step(*OF_LABELS, pod, circumstances=seen) == wanted
+
+
+def seen_open(names: tuple[str, ...]) -> Circumstances:
+    """These nodes are open, and only the first has room."""
+    return Circumstances(closed=(), unselected=UnselectedNodes(names, 1))
 
 
 def on(*names: str, **spec: Any) -> dict[str, Any]:
@@ -273,8 +315,8 @@ ENDS = "says what else it would take)"
         (on("n5", expressions=[("zone", "In", ("a",))]), None,
          "label node n5 with zone=a, or relax its node affinity"),
         (on("n5", **SSD), ("n1", "n5"),
-         "label n5 with disk=ssd, or remove that from its nodeSelector (large enough when empty; "
-         "if full now, the pod still waits for room; "
+         "label n5 with disk=ssd, or remove that from its nodeSelector (it is full now, so the pod "
+         "still waits for room; "
          f"`eventsched explain default/a --why-not n5` {ENDS}"),
         (on("n5", **SSD), ("n1",),
          "relax its node affinity: no node that it names is open to the pod and large enough"),
@@ -284,7 +326,7 @@ def test_a_node_that_the_affinity_names_and_that_exists_is_labelled(
     spec: dict[str, Any], known: tuple[str, ...] | None, wanted: str
 ) -> None:
     pod = make_pod("a", cpu=1000, spec=spec)
-    seen = Circumstances() if known is None else Circumstances(closed=(), unselected=known)
+    seen = Circumstances() if known is None else seen_open(known)
     assert next_step(*OF_LABELS, pod, circumstances=seen) == wanted
     missing = ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
     step = next_step("NodeAffinity", missing, "default/a", pod, circumstances=seen)
@@ -320,13 +362,16 @@ def test_nodes_that_only_keep_the_pod_away_and_are_too_small_are_none() -> None:
 
 @pytest.mark.parametrize("code", ["", Code.UNRESOLVABLE])
 def test_sizes_that_were_not_checked_are_not_promised(code: str) -> None:
-    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", make_pod("a", cpu=1000))
+    asked = make_pod("a", cpu=1000, spec={"node_selector": {"pool": "x"}})
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", asked)
     step = next_step(*lacking, code, Circumstances(3, 2))
     assert step == (
         f"{next_step(*lacking, code)}; or uncordon 2 nodes or add a toleration for the taints of "
         "3 nodes, if meant for such pods (whether they are large enough was not checked; "
         "`eventsched explain default/a --why-not NODE` says what else it would take)"
     )
+    plain = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", make_pod("a", cpu=1000))
+    assert next_step(*plain, code, Circumstances(3)) == next_step(*plain, code)
 
 
 def test_no_end_of_pods_helps_where_nodes_are_too_small() -> None:
