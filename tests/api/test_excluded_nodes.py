@@ -144,6 +144,20 @@ def test_verdicts_of_nodes_name_it(client: Client) -> None:
     assert found["n1"] == NAMED["one-node"]
 
 
+def test_the_verdicts_on_one_node_name_it(client: Client) -> None:
+    """As the verdicts of each decision do; before, the same nodes were left out by nobody."""
+    [expected] = EXCLUDED["one-node"]
+    refusals = client.get("/nodes/n2/verdicts")["refusals"]
+    [named] = [each for each in refusals if (each["plugin"], each["reason"]) == expected]
+    newest = client.get(f"/decisions/{named['newest']['position']}/verdicts")["verdicts"]
+    [own] = [each for each in newest if each["node"] == "n2"]
+    assert (own["plugin"], own["status"], own["reason"]) == (
+        named["plugin"],
+        named["code"],
+        named["reason"],
+    )
+
+
 def test_counts_name_it(client: Client) -> None:
     answer = client.get("/refusals")
     plugins = {each["plugin"]: each for each in answer["plugins"]}

@@ -147,7 +147,7 @@ class AttemptAtNode(msgspec.Struct, frozen=True, kw_only=True):
 
 class NodeRefusalRow(msgspec.Struct, frozen=True, kw_only=True):
     """In how many attempts a node was refused so, and the newest of them. ``plugin`` is null for
-    one that PreFilter left out."""
+    one that PreFilter left out in attempts whose record does not name the plugin."""
 
     plugin: str | None
     code: str

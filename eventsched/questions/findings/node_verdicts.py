@@ -10,6 +10,7 @@ import numpy as np
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import (
+    STORED_EXCLUDED,
     STORED_NO_NODE,
     STORED_NOT_EVALUATED,
     STORED_PASSES,
@@ -19,6 +20,7 @@ from eventsched.questions.findings.finding_answers import (
     NodeRefusalRow,
     NodeVerdictsAnswer,
 )
+from eventsched.questions.overviews.excluded_nodes import exclusions_at
 from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -105,11 +107,14 @@ def _refusals(
     stream: LoggedStream, rows: Iterable[Any], codes: Mapping[int, int]
 ) -> list[NodeRefusalRow]:
     """The refusals, those of most attempts first; ``rows`` are the attempts, the newest first."""
+    refused_rows = [row for row in rows if codes[row["seq"]] != STORED_PASSES]
     meanings = stream.rows.refusals(codes.values())
+    excluding = [row["seq"] for row in refused_rows if codes[row["seq"]] == STORED_EXCLUDED]
+    excluded = exclusions_at(stream, excluding) if excluding else {}
     by_refusal: dict[Refusal, list[Any]] = {}
-    for row in rows:
-        if (code := codes[row["seq"]]) != STORED_PASSES:
-            by_refusal.setdefault(meanings[code], []).append(row)
+    for row in refused_rows:
+        refusal = excluded.get(row["seq"], meanings[codes[row["seq"]]])
+        by_refusal.setdefault(refusal, []).append(row)
     return [
         NodeRefusalRow(
             plugin=refusal.plugin, code=refusal.code, reason=refusal.reason,

@@ -70,12 +70,19 @@ def refusals_in(rows: Rows, record: PodDecided) -> Mapping[int, Refusal]:
 def refusals_at(stream: LoggedStream, seqs: Iterable[int]) -> dict[int, Refusal]:
     """What to name of failed attempts that left all nodes out, by position: from their records.
     Raises UnavailableError."""
-    found = {}
-    for seq, stored in stream.evidence().records_at(seqs).items():
-        record = stored.record
-        assert isinstance(record, PodDecided)
-        found[seq] = excluded_refusal(record.plugin, record.message)
-    return found
+    records = _records(stream, seqs).items()
+    return {seq: excluded_refusal(record.plugin, record.message) for seq, record in records}
+
+
+def exclusions_at(stream: LoggedStream, seqs: Iterable[int]) -> dict[int, Refusal]:
+    """What to name for the nodes that attempts left out, beside their other verdicts, by position.
+    Raises UnavailableError."""
+    return {seq: _refusal(exclusion_of(each)) for seq, each in _records(stream, seqs).items()}
+
+
+def _records(stream: LoggedStream, seqs: Iterable[int]) -> dict[int, PodDecided]:
+    found = {seq: stored.record for seq, stored in stream.evidence().records_at(seqs).items()}
+    return {seq: record for seq, record in found.items() if isinstance(record, PodDecided)}
 
 
 def attempts_that_name(

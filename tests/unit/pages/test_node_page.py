@@ -56,6 +56,14 @@ def test_a_node_is_shown_without_its_verdicts() -> None:
     assert (page.status_code, "the server is busy" in page.text) == (200, True)
 
 
+def test_who_may_not_see_the_node_is_led_to_its_pods() -> None:
+    """Names of nodes are on pages of one namespace, too, and lead here."""
+    problem: dict[str, Any] = {"status": 403, "title": "Forbidden", "detail": "is about all"}
+    page = client(GivenApi(state=problem)).get("/nodes/n0%20x?at=9")
+    assert page.status_code == 403
+    assert '<a href="/pods?at=9&amp;node=n0+x">list of pods</a>' in page.text
+
+
 @pytest.mark.parametrize(
     ("number", "resource", "text"),
     [
