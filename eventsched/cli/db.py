@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.database_commands import (
     db_archive,
     db_doctor,
@@ -53,6 +54,7 @@ def add_to(commands: Any) -> None:
     granted = _add_grant(actions)
     for action in (url, upgrade, stop, granted):
         add_database_options(action, stream=False)
+        add_output_option(action, "text", pages=False)
     db_stats.add_action(actions)
     db_doctor.add_action(actions)
     db_archive.add_action(actions)
@@ -115,14 +117,15 @@ def _url(options: argparse.Namespace) -> int:
     if folder is None or address is not None:
         if options.role == "writer":
             with database.writer_address(address, folder) as writing:
-                print(writing)
+                print_answer({"address": writing}, writing, options.output)
         else:
             roles = [ROLES[options.role]]
             with database.reader_address(address, folder, roles=roles) as reading:
-                print(reading)
+                print_answer({"address": reading}, reading, options.output)
         return 0
     with EmbeddedPostgres(folder, keep_running=True).open(create=False) as postgres:
-        print(postgres.url(ROLES[options.role]))
+        own = postgres.url(ROLES[options.role])
+    print_answer({"address": own}, own, options.output)
     print(
         f"the server of {folder} is left running; `eventsched db stop --data-dir {folder}` ends it",
         file=sys.stderr,
@@ -135,14 +138,14 @@ def _upgrade(options: argparse.Namespace) -> int:
     if folder is None or address is not None:
         with database.writer_address(address, folder) as url:
             before = migrations.upgrade(url, one_user=options.one_user, step=options.step)
-            _print_upgrade(shown(url), before, _revision(url))
+            _print_upgrade(shown(url), before, _revision(url), options.output)
         return 0
     if options.one_user:
         raise InputError("--one-user", "an embedded database has its roles", "leave the option out")
     with EmbeddedPostgres(folder).open() as postgres:  # created if it does not exist
         before = _revision(postgres.superuser_url)
         with database.writer_address(None, folder):
-            _print_upgrade(str(folder), before, _revision(postgres.superuser_url))
+            _print_upgrade(str(folder), before, _revision(postgres.superuser_url), options.output)
     return 0
 
 
@@ -164,7 +167,7 @@ def _grant(options: argparse.Namespace) -> int:
 
 def _granted(address: str, options: argparse.Namespace) -> int:
     if options.role is None:
-        _print_grants(address)
+        _print_grants(address, options.output)
         return 0
     if options.namespace is None:
         is_new = grants.grant(address, options.role, options.stream, revoke=options.revoke)
@@ -176,16 +179,29 @@ def _granted(address: str, options: argparse.Namespace) -> int:
         )
         effect = f"{'no longer sees' if options.revoke else 'sees'} namespace"
         what = f"{options.namespace} in {_streams(options.stream)}"
-    print(f"role {options.role} {effect} {what}{'' if is_new else ' (as before)'}")
+    document = {
+        "role": options.role, "stream": options.stream, "namespace": options.namespace,
+        "granted": not options.revoke, "is_new": is_new,
+    }  # fmt: skip
+    text = f"role {options.role} {effect} {what}{'' if is_new else ' (as before)'}"
+    print_answer(document, text, options.output)
     return 0
 
 
-def _print_grants(address: str) -> None:
-    rows = grants.grants(address)
-    print(table((), rows, ["role", "stream"]) if rows else "every writer, every stream")
-    if tenants := grants.namespace_grants(address):
+def _print_grants(address: str, output: str) -> None:
+    rows, tenants = grants.grants(address), grants.namespace_grants(address)
+    text = table((), rows, ["role", "stream"]) if rows else "every writer, every stream"
+    if tenants:
         shown_rows = [(role, space, _streams(stream)) for role, space, stream in tenants]
-        print("\n" + table((), shown_rows, ["tenant", "namespace", "stream"]))
+        text += "\n\n" + table((), shown_rows, ["tenant", "namespace", "stream"])
+    document = {
+        "writers": [{"role": role, "stream": stream} for role, stream in rows],
+        "tenants": [
+            {"role": role, "namespace": namespace, "stream": stream or None}
+            for role, namespace, stream in tenants
+        ],
+    }
+    print_answer(document, text, output)
 
 
 def _streams(stream: str | None) -> str:
@@ -202,7 +218,8 @@ def _stop(options: argparse.Namespace) -> int:
         raise UnavailableError(
             str(folder), "its database is in use", "end the processes that use it first"
         )
-    print(f"the server of {folder} is stopped")
+    text = f"the server of {folder} is stopped"
+    print_answer({"folder": str(folder), "stopped": True}, text, options.output)
     return 0
 
 
@@ -210,14 +227,17 @@ def _is_there(folder: Path) -> bool:
     return (folder.expanduser() / "postgres").exists()
 
 
-def _print_upgrade(where: str, before: str | None, after: str | None) -> None:
+def _print_upgrade(where: str, before: str | None, after: str | None, output: str) -> None:
     change = f"is at {after} already" if before == after else f"{before or 'empty'} → {after}"
     if after is not None and after not in migration_files.revisions():
         change = f"{after} is newer than this version ({migrations.newest()}), and serves it"
     elif after is not None and after < migrations.newest():
         rest = "`eventsched db upgrade --post` does the rest, once all replicas have this version"
         change = f"{change}; {rest}"
-    print(f"{where}: schema {change}")
+    document = {
+        "database": where, "before": before, "after": after, "newest": migrations.newest(),
+    }  # fmt: skip
+    print_answer(document, f"{where}: schema {change}", output)
 
 
 def _revision(address: str) -> str | None:

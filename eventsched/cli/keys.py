@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.eventlog.signing_keys import (
     generate,
     key_id,
@@ -30,6 +31,7 @@ def add_to(commands: Any) -> None:
         "the public key. Keep the file where the owner of the database cannot read it.",
     )
     generated.add_argument("file", type=Path, metavar="FILE", help="a new file")
+    add_output_option(generated, "text", pages=False)
     generated.set_defaults(run=_generate)
     shown = actions.add_parser(
         "show",
@@ -44,19 +46,22 @@ def add_to(commands: Any) -> None:
         "--stream", action="append", default=[], metavar="NAME",
         help="also print the verifier key of this stream's checkpoints; may be repeated",
     )  # fmt: skip
+    add_output_option(shown, "text", pages=False)
     shown.set_defaults(run=_show)
 
 
 def _generate(options: argparse.Namespace) -> int:
-    print(pem(generate(options.file)), end="")
+    public = pem(generate(options.file))
+    print_answer({"public_key": public}, public.rstrip("\n"), options.output)
     return 0
 
 
 def _show(options: argparse.Namespace) -> int:
     key = read_public_key(options.file)
     public = raw(key)
-    print(f"key id: {key_id(public)}")
-    for stream in options.stream:
-        print(f"verifier key: {verifier_key(origin(stream), public)}")
-    print(pem(key), end="")
+    verifiers = {stream: verifier_key(origin(stream), public) for stream in options.stream}
+    lines = [f"verifier key: {each}" for each in verifiers.values()]
+    text = "\n".join((f"key id: {key_id(public)}", *lines, pem(key).rstrip("\n")))
+    document = {"key_id": key_id(public), "public_key": pem(key), "verifier_keys": verifiers}
+    print_answer(document, text, options.output)
     return 0

@@ -92,6 +92,7 @@ def add_to(commands: Any) -> None:
     )
     exported.add_argument("file", type=Path, metavar="FILE", help="compressed if it ends in .gz")
     add_archive_option(exported)
+    add_output_option(exported, "text", pages=False)
     exported.set_defaults(run=log_export.run)
     add_checkpoint(actions)
     for action in (listed, tail, streams):

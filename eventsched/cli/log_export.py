@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from eventsched.cli.answers.answer_forms import print_answer
 from eventsched.cli.archive_options import names_database, require_archives
 from eventsched.cli.database_options import database_of
 from eventsched.cli.output.tables import counted
@@ -28,7 +29,9 @@ def run(options: argparse.Namespace) -> int:
             stream = reading.choose_stream(address, options.stream)
             with connected(address) as connection:
                 written = export(connection, stream, options.file)
-    print(f"{counted(written, 'record')} of stream {stream} in {options.file}")
+    document = {"stream": stream, "records": written, "file": str(options.file)}
+    text = f"{counted(written, 'record')} of stream {stream} in {options.file}"
+    print_answer(document, text, options.output)
     return 0
 
 

@@ -5,7 +5,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
+from eventsched.cli.answers.answer_forms import (
+    WIDE,
+    add_output_option,
+    is_document,
+    print_answer,
+    print_document,
+)
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.cli.output.time_format import iso, moment, rough
@@ -43,6 +49,7 @@ def add_to(commands: Any) -> None:
         "--wait", type=_seconds, default=10.0, metavar="SECONDS",
         help="how long to wait for the answer (default: 10); 0: only ask",
     )  # fmt: skip
+    add_output_option(forget, "text", pages=False)
     forget.set_defaults(run=_forget)
     for action in (listed, forget):
         action.add_argument(
@@ -92,19 +99,22 @@ def _forget(options: argparse.Namespace) -> int:
     plugin, key = options.plugin, options.key
     with database.requester_address(*database_of(options)) as address:
         log = Reader(address, options.stream)
+        document = {"stream": log.stream, "plugin": plugin, "key": key}
         if key not in read_memory(log, plugin):
-            print(f"{plugin} remembers nothing under {key}; see `eventsched sticky list`")
+            text = f"{plugin} remembers nothing under {key}; see `eventsched sticky list`"
+            print_answer({**document, "request": None, "seq": None}, text, options.output)
             return 1
         with request_table.open_requests(address, log.stream) as inbox:
             number = inbox.ask_to_forget(plugin, key)
             position = _answer(inbox, number, options.wait)
     if position is None:
-        print(
+        text = (
             f"request {number} waits: no scheduler of stream {log.stream} has answered it yet; "
             f"the next one that leads forgets {key}"
         )
     else:
-        print(f"{plugin} has forgotten {key} (position {position} of stream {log.stream})")
+        text = f"{plugin} has forgotten {key} (position {position} of stream {log.stream})"
+    print_answer({**document, "request": number, "seq": position}, text, options.output)
     return 0
 
 

@@ -77,6 +77,14 @@ def print_document(document: Any, output: str, indent: int | None = None) -> Non
         sys.stdout.write(yaml_text(json.loads(json.dumps(document))))
 
 
+def print_answer(document: Any, text: str, output: str) -> None:
+    """Prints an answer that is short in every form."""
+    if is_document(output):
+        print_document(document, output)
+    else:
+        print(text)
+
+
 def document_of_several(text: str, output: str) -> str:
     """One of several JSON documents in a form, without the end of its last line: a line of JSON,
     or a document of YAML, which begins with ``---``."""

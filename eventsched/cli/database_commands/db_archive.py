@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_answer
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import read_moment
@@ -39,6 +40,7 @@ def add_action(actions: Any) -> None:
         "--days", type=_days, default=0, metavar="N",
         help="only days that ended N days ago or earlier (default: 0)",
     )  # fmt: skip
+    add_output_option(parser, "text", pages=False)
     parser.set_defaults(run=_archive)
     add_database_options(parser)
 
@@ -63,21 +65,29 @@ def _archive(options: argparse.Namespace) -> int:
     ) as address:
         stream = reading.choose_stream(address, options.stream)
         with closing(Reader(address, stream, keeps_connection=True)) as reader:
-            days = 0
+            days = []
             for manifest in archive(reader, options.to, before, today):
-                days += 1
-                print(
-                    f"{manifest.day}: {counted(manifest.next - manifest.first, 'record')}, "
-                    f"positions {manifest.first} to {manifest.next - 1}",
-                    flush=True,
+                last, records = manifest.next - 1, manifest.next - manifest.first
+                days.append(
+                    {
+                        "day": str(manifest.day),
+                        "records": records,
+                        "first": manifest.first,
+                        "last": last,
+                    }
                 )
-            reason = ""
+                if not is_document(options.output):
+                    text = f"{manifest.day}: {counted(records, 'record')}, positions "
+                    print(f"{text}{manifest.first} to {last}", flush=True)
+            reason = None
             if not days:
                 day = first_unarchived_day(reader, options.to, today)
-                reason = f": {_why_none(day, today, options)}"
+                reason = _why_none(day, today, options)
     with database.administrator_address(*database_of(options)) as address:
         remedy = note_archived(address, options.to, stream, manifests(options.to, stream))
-    print(f"{counted(days, 'day')} of stream {stream} archived in {options.to}{reason}")
+    text = f"{counted(len(days), 'day')} of stream {stream} archived in {options.to}"
+    document = {"stream": stream, "folder": str(options.to), "days": days, "reason": reason}
+    print_answer(document, f"{text}: {reason}" if reason else text, options.output)
     if remedy:
         print(
             "This user may not note that in the database, so retention keeps these records there: "

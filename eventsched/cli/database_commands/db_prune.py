@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.archive_options import require_archives
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
@@ -47,6 +48,7 @@ def add_action(actions: Any) -> None:
         "--archive", type=Path, metavar="FOLDER",
         help="first check that this archive has the files that the seals name",
     )  # fmt: skip
+    add_output_option(parser, "text", pages=False)
     parser.set_defaults(run=_prune)
     add_database_options(parser)
 
@@ -59,11 +61,13 @@ def _prune(options: argparse.Namespace) -> int:
             if options.archive is not None:
                 _require_archived(options.archive, reader)
             dropped = prune(address, stream, 0, before)
-            for pruned in dropped:
-                print(f"positions {pruned.first} to {pruned.next - 1} are dropped")
-            print(f"{counted(len(dropped), 'partition')} of stream {stream} dropped")
-            if not dropped:
-                print(_reason(reader))
+            reason = None if dropped else _reason(reader)
+    ranges = [{"first": pruned.first, "last": pruned.next - 1} for pruned in dropped]
+    lines = [f"positions {each['first']} to {each['last']} are dropped" for each in ranges]
+    lines.append(f"{counted(len(dropped), 'partition')} of stream {stream} dropped")
+    text = "\n".join((*lines, reason) if reason else lines)
+    document = {"stream": stream, "dropped": ranges, "reason": reason}
+    print_answer(document, text, options.output)
     return 0
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.archive_options import require_archives
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.replays.record_progress import RecordProgress
@@ -31,6 +32,7 @@ def add_action(actions: Any) -> None:
         "--from-archive", type=Path, required=True, metavar="FOLDER",
         help="an archive of `db archive`",
     )  # fmt: skip
+    add_output_option(parser, "text", pages=False)
     parser.set_defaults(run=_restore)
     add_database_options(parser)
 
@@ -61,10 +63,10 @@ def _restore(options: argparse.Namespace) -> int:
         finally:
             loading.done()
             verifying.done()
-    print(
-        f"stream {stream}: {counted(records, 'record')} and "
-        f"{counted(result.decisions, 'decision')} restored and verified"
-    )
+    text = f"stream {stream}: {counted(records, 'record')} and "
+    text += f"{counted(result.decisions, 'decision')} restored and verified"
+    document = {"stream": stream, "records": records, "decisions": result.decisions}
+    print_answer(document, text, options.output)
     return 0
 
 

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.database_options import database_of
 from eventsched.cli.output.tables import counted, table
 from eventsched.domain.errors import InputError
@@ -34,6 +35,7 @@ def add_action(actions: Any) -> None:
     parser.add_argument(
         "--print", action="store_true", help="print the SQL, without passwords, and change nothing"
     )
+    add_output_option(parser, "text", pages=False)
     parser.set_defaults(run=run, data_dir=None)
 
 
@@ -46,8 +48,11 @@ def run(options: argparse.Namespace) -> int:
         raise InputError("--database", problem, remedy)
     script = make_union(address, members, options.reader, keep=not options.print)
     if options.print:
-        print("BEGIN;", *script, "COMMIT;", sep="\n")
+        script = ["BEGIN;", *script, "COMMIT;"]
+        print_answer({"statements": script}, "\n".join(script), options.output)
         return 0
-    print(table((), [[m.name, m.address] for m in members], ("server", "address")))
-    print(f"views of schema eventsched answer for {counted(len(members), 'server')}")
+    listed = table((), [[m.name, m.address] for m in members], ("server", "address"))
+    text = f"views of schema eventsched answer for {counted(len(members), 'server')}"
+    document = {"members": [{"server": m.name, "address": m.address} for m in members]}
+    print_answer(document, f"{listed}\n{text}", options.output)
     return 0

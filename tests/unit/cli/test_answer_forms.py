@@ -19,6 +19,10 @@ from eventsched.kubectl_plugin.plugin_commands import parser
 
 ALL = ("wide", "json", "yaml")
 FORMS = {
+    **dict.fromkeys((
+        "db archive", "db grant", "db prune", "db restore", "db stop", "db union", "db upgrade",
+        "db url", "keys generate", "keys show", "log export", "sticky forget",
+    ), ("text", *ALL)),
     "config check": ("table", *ALL), "config diff": ("text", *ALL),
     "config show": ("yaml", "wide", "json"), "db doctor": ("table", *ALL),
     "db stats": ("table", *ALL), "diff": ("text", *ALL), "explain": ("table", *ALL),
@@ -28,7 +32,8 @@ FORMS = {
     "state": ("text", *ALL, "manifests"), "sticky list": ("table", *ALL), "top": ("text", *ALL),
     "try": ("text", *ALL), "verify": ("table", *ALL),
 }  # fmt: skip
-"""Not of evaluate, whose ``-o`` is a file without ``--pod``."""
+"""Not of evaluate and log checkpoint, whose ``-o`` is a file; nor of what goes on until it is
+ended, or prints a script, a page or a test."""
 OF_KUBECTL = {
     "explain": ("text", *ALL), "log": ("text", *ALL), "queue": ("text", *ALL),
     "try": ("text", *ALL), "why-not": ("text", *ALL),
