@@ -113,6 +113,7 @@ def test_tables_are_cards_on_a_narrow_screen(watched: Watched, findings: str) ->
         paths.append(
             page.get_by_role("link", name="its decision").first.get_attribute("href") or ""
         )
+        paths.append(f"{findings}/findings?stream={ANOMALOUS}")
         for path in paths:
             page.goto(path if "://" in path else f"{findings}{path}")
             tables = page.locator(".scroll:has(.stack)")
@@ -122,6 +123,19 @@ def test_tables_are_cards_on_a_narrow_screen(watched: Watched, findings: str) ->
             rows = tables.first.get_by_role("row").filter(has=page.get_by_role("rowheader"))
             expect(rows).not_to_have_count(0)
             assert watched.accessibility(page) == []
+
+
+def test_what_was_found_is_a_jump_away_on_a_narrow_screen(watched: Watched, findings: str) -> None:
+    with watched.page(size=NARROW) as page:
+        page.goto(f"{findings}/findings?stream={ANOMALOUS}")
+        jumps = page.get_by_role("navigation", name="Found").get_by_role("link")
+        kinds = page.request.get(f"{findings}/api/v1/queue/anomalies?stream={ANOMALOUS}").json()
+        found = [each["kind"] for each in kinds["kinds"] if each["count"]]
+        expect(jumps).to_have_count(len(found))
+        last = page.locator(f"#{found[-1].replace(' ', '-')}")
+        expect(last).not_to_be_in_viewport()
+        jumps.last.click()
+        expect(last).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("script", [False, True])

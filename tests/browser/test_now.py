@@ -119,6 +119,24 @@ def test_charts(watched: Watched, url: str, size: tuple[int, int], dark: bool) -
         expect(counts_of(page).first).to_be_visible()
 
 
+def test_no_table_scrolls_sideways_on_a_narrow_screen(watched: Watched, url: str) -> None:
+    """Neither that of the charts nor that of the nodes, with what they say."""
+    with watched.page(size=NARROW) as page:
+        page.goto(f"{url}/?stream={TIGHT}&at=300")
+        page.get_by_text("Decisions and waiting times as a table").click()
+        for name in ("Decisions and waiting times, table", "Node totals, table"):
+            table = page.get_by_role("region", name=name)
+            expect(table).to_be_visible()
+            assert table.evaluate("(place) => place.scrollWidth <= place.clientWidth")
+            rows = table.get_by_role("row").filter(has=page.get_by_role("rowheader"))
+            expect(rows).not_to_have_count(0)
+        cpu = page.get_by_role("region", name="Node totals, table").get_by_role("row", name="cpu")
+        shown = cpu.get_by_role("cell").filter(visible=True).all_inner_texts()
+        assert shown[0].endswith("%")
+        assert all(int(each) for each in shown[1:])  # ranges without a node are left out
+        assert watched.accessibility(page) == []
+
+
 def test_nodes_by_keyboard(watched: Watched, url: str) -> None:
     with watched.page(size=NARROW) as page:
         page.goto(f"{url}/?stream={ODD}")
