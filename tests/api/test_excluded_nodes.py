@@ -145,7 +145,7 @@ def test_verdicts_of_nodes_name_it(client: Client) -> None:
 
 
 def test_the_verdicts_on_one_node_name_it(client: Client) -> None:
-    """As the verdicts of each decision do; before, the same nodes were left out by nobody."""
+    """As the verdicts of each decision do; before, no plugin was named for the same nodes."""
     [expected] = EXCLUDED["one-node"]
     refusals = client.get("/nodes/n2/verdicts")["refusals"]
     [named] = [each for each in refusals if (each["plugin"], each["reason"]) == expected]
