@@ -4,10 +4,8 @@ Plugins come from three places: the in-tree list, the entry-point group ``events
 installed packages, and files named on the command line. Two plugins of one name are refused.
 """
 
-import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -28,6 +26,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
+from eventsched.runtime.plugin_files import imported
 from eventsched.scheduling.config import configuration, resolution
 from eventsched.scheduling.config.arguments import without_effect
 from eventsched.scheduling.config.checking import beside_their_substitute
@@ -41,7 +40,6 @@ from eventsched.scheduling.framework.per_node_plugins import adapted
 from eventsched.scheduling.framework.profile import Profile
 from eventsched.scheduling.framework.sampling import Sampling, wanted
 from eventsched.scheduling.queueing.queue_index import Backoff
-from eventsched.signals import Terminated
 
 ENTRY_POINTS = "eventsched.plugins"
 
@@ -227,7 +225,7 @@ def registry(plugin_files: Iterable[Path] = ()) -> dict[str, type[Any]]:
             ) from problem
         _add(known, plugin, where)
     for path in plugin_files:
-        plugins = _plugins_in(_imported(path))
+        plugins = _plugins_in(imported(path))
         if not plugins:
             raise InputError(
                 str(path),
@@ -277,31 +275,6 @@ def _plugins_in(module: ModuleType) -> list[type[Any]]:
         and isinstance(getattr(plugin, "name", None), str)
         and points_of(plugin)
     ]
-
-
-def _imported(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"eventsched_plugin_{path.stem}", path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        problem = "is not a Python file" if path.exists() else "is not there"
-        raise InputError(str(path), problem, "name a .py file that holds a plugin")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # typed Args and inspect look it up here
-    try:
-        spec.loader.exec_module(module)
-    except Terminated:
-        raise
-    except (Exception, SystemExit) as raised:
-        # The user's file: anything that it raises is bad input, and so is ending the process.
-        problem = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
-        raise InputError(str(path), " ".join(problem.split()), "fix the file") from raised
-    return module
-
-
-def _line(raised: BaseException, path: Path) -> str:
-    """The line of the file that raised it; "" if none did (syntax errors name the line)."""
-    frames = traceback.extract_tb(raised.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-    return f"line {lines[-1]}: " if lines else ""
 
 
 def _annotations_of(plugin: Any) -> tuple[str, ...]:

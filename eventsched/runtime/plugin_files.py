@@ -1,0 +1,54 @@
+"""Files with plugins, which commands and servers are given by name. Each is executed once for its
+content: a server asks for its plugins with each question."""
+
+import importlib.util
+import sys
+import traceback
+from collections import OrderedDict
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
+
+from eventsched.domain.errors import InputError
+from eventsched.signals import Terminated
+
+_MOST = 32
+"""Modules that are kept, those that were used last."""
+_modules: OrderedDict[tuple[str, Path, bytes], ModuleType] = OrderedDict()
+_lock = Lock()
+
+
+def imported(path: Path) -> ModuleType:
+    """The module of a file. Raises InputError for a file that is not there, or whose code fails."""
+    spec = importlib.util.spec_from_file_location(f"eventsched_plugin_{path.stem}", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        problem = "is not a Python file" if path.exists() else "is not there"
+        raise InputError(str(path), problem, "name a .py file that holds a plugin")
+    try:
+        content = path.read_bytes()
+        key = (spec.name, path.absolute(), content)
+        with _lock:
+            module = _modules.pop(key, None)
+        if module is None:
+            module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+            # Not by its loader, whose cached code may be that of an earlier content.
+            exec(compile(content, str(path), "exec"), module.__dict__)
+    except Terminated:
+        raise
+    except (Exception, SystemExit) as raised:
+        # The user's file: anything that it raises is bad input, and so is ending the process.
+        problem = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
+        raise InputError(str(path), " ".join(problem.split()), "fix the file") from raised
+    sys.modules[spec.name] = module  # typed Args and inspect look it up here
+    with _lock:
+        _modules[key] = module
+        if len(_modules) > _MOST:
+            _modules.popitem(last=False)
+    return module
+
+
+def _line(raised: BaseException, path: Path) -> str:
+    """The line of the file that raised it; "" if none did (syntax errors name the line)."""
+    frames = traceback.extract_tb(raised.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f"line {lines[-1]}: " if lines else ""

@@ -1,0 +1,77 @@
+"""Files with plugins are executed once for their content."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventsched.domain.errors import InputError
+from eventsched.runtime import plugin_files
+from eventsched.runtime.assembly import registry
+
+PLUGIN = """
+from pathlib import Path
+with Path(__file__).with_suffix(".log").open("a") as log:
+    log.write("x")
+
+class Mine:
+    name = "Mine"
+    def score_node(self, pod, node):
+        return {score}
+"""
+
+
+def executions(path: Path) -> int:
+    return len(path.with_suffix(".log").read_text())
+
+
+def test_a_file_is_executed_again_only_if_its_content_has_changed(tmp_path: Path) -> None:
+    """Also if its size and its time of change are those of before."""
+    path = tmp_path / "mine.py"
+    found = []
+    for score, times in ((1, 1), (1, 1), (2, 2), (1, 2)):
+        path.write_text(PLUGIN.format(score=score))
+        found.append(registry([path])["Mine"])
+        assert executions(path) == times
+    first, again, changed, former = found
+    assert first is again is former
+    assert changed is not first
+    assert (changed().score_node(None, None), former().score_node(None, None)) == (2, 1)
+
+
+def test_files_of_one_name_have_their_own_sources(tmp_path: Path) -> None:
+    """Whatever the order in which they are asked for."""
+    paths = [tmp_path / name / "mine.py" for name in "ab"]
+    for score, path in enumerate(paths):
+        path.parent.mkdir()
+        path.write_text(PLUGIN.format(score=score))
+    for score in (0, 1, 0, 0, 1):
+        plugin: Any = registry([paths[score]])["Mine"]
+        assert plugin().score_node(None, None) == score
+        assert inspect.getfile(plugin) == str(paths[score])
+        assert f"return {score}" in inspect.getsource(plugin)
+
+
+def test_a_file_that_fails_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(PLUGIN.format(score=1) + "raise ValueError\n")
+    for times in (1, 2):
+        with pytest.raises(InputError, match="line 10: ValueError"):
+            plugin_files.imported(path)
+        assert executions(path) == times
+
+
+def test_the_modules_that_were_used_last_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_files, "_MOST", 2)
+    plugin_files._modules.clear()
+    paths = [tmp_path / f"{name}.py" for name in "abc"]
+    for path in paths:
+        path.write_text(PLUGIN.format(score=1))
+    a, b, c = paths
+    for path in (a, b, a, c, a, b):  # b makes way for c, c for b
+        plugin_files.imported(path)
+    assert [executions(path) for path in paths] == [1, 2, 1]
+    assert len(plugin_files._modules) == 2
