@@ -247,7 +247,7 @@ def _explain_why_not(
     def state_before(position: int) -> AbstractContextManager[LentState]:
         return nullcontext(LentState.of(state_at(log, reader, position, log.head.next)))
 
-    asked = asked_attempt(evidence, name, options.attempt)
+    asked = asked_attempt(evidence, name, options.attempt, options.why_not)
     found = why_not(asked, options.why_not, log, state_before, options.plugin)
     if is_document(options.output):
         print_document(why_not_json(found, evidence.stream), options.output)

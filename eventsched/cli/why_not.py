@@ -64,7 +64,7 @@ def why_not(
     return WhyNot(
         asked.pod.full_name, decided.attempt, asked.position, node, found, decisions,
         time.perf_counter() - began, bool(assembly.configuration.extenders),
-        asked.unreserved if decided.node == node else None,
+        asked.unreserved,
         "" if (own := membership(pod)) is None else own.group.replace("/", "/group/"),
         short,
     )  # fmt: skip

@@ -176,7 +176,7 @@ def _remedies(
     sees.require_whole("why-not")
     try:
         with stream.log.one_connection():
-            asked = asked_attempt(stream.evidence(), pod, attempt)
+            asked = asked_attempt(stream.evidence(), pod, attempt, node)
         return why_not(
             asked, node, stream.log, lambda position: states.lent(stream, str(position)), plugins
         )

@@ -36,9 +36,9 @@ MOST_KEPT = 4
 """Folded states that are kept, of all streams together."""
 _MOST_APPLIED = 20_000
 """Records after the newest state that are applied to it; for more it is folded again."""
-_NEAR = 5_000
+_NEAR = 12_000
 """Records after a state that is kept, at most, for a copy of it to be folded on. A copy takes the
-time of some thousand records."""
+time of 5,000 records, and a snapshot that of 18,000 (docs/benchmarks.md)."""
 _EMPTY = SchedulerState()
 """In the place of a state that is elsewhere; nothing changes it."""
 

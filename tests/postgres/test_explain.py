@@ -112,7 +112,10 @@ def test_a_scan_of_the_log_tells_the_same(address: str, stream: str) -> None:
     with closing(Reader(address, stream, keeps_connection=True)) as reader:
         stored, scanned = StoredEvidence(reader), ScannedEvidence(reader, stream)
         for uid in Truth(address, stream).pods:
-            assert explain(stored, uid_key(uid)) == explain(scanned, uid_key(uid))
+            explained = explain(stored, uid_key(uid))
+            assert explained == explain(scanned, uid_key(uid))
+            made = [(each.position, each.decided.attempt) for each in explained.attempts]
+            assert stored.attempts(explained.pod) == scanned.attempts(explained.pod) == made
 
 
 def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,12 @@ def is_about(record: AnyRecord, key: str) -> bool:
     return (uid is not None and uid_key(uid) == key) or key in map(uid_key, victims)
 
 
+def attempts_in(stored: Iterable[StoredRecord]) -> list[tuple[int, int]]:
+    """The positions of decisions and the numbers of their attempts, among a pod's records."""
+    decided = ((each.position, each.record) for each in stored if each.kind == "PodDecided")
+    return [(at, record.attempt) for at, record in decided if isinstance(record, PodDecided)]
+
+
 class Evidence(Protocol):
     """What a stream's log says. Numbers are those of its dictionaries and node rows."""
 
@@ -85,6 +91,10 @@ class Evidence(Protocol):
     def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """The records of a pod in order, up to the one that deletes it, including the preemptions
         that chose it as a victim."""
+
+    def attempts(self, pod: LoggedPod) -> list[tuple[int, int]]:
+        """The positions of the decisions about a pod, in order, with the numbers of the
+        attempts."""
 
     def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """Records by their positions."""
@@ -196,6 +206,10 @@ class ScannedEvidence:
                 if stored.kind == "PodDeleted":
                     return
 
+    def attempts(self, pod: LoggedPod) -> list[tuple[int, int]]:
+        """See Evidence."""
+        return attempts_in(self.records(pod))
+
     def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""
         return {position: next(iter(self._log.read(position))) for position in set(positions)}
@@ -300,6 +314,10 @@ class SearchedEvidence:
                 yield stored
                 if stored.kind == "PodDeleted":
                     return
+
+    def attempts(self, pod: LoggedPod) -> list[tuple[int, int]]:
+        """See Evidence."""
+        return attempts_in(self.records(pod))
 
     def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""

@@ -65,6 +65,14 @@ CROSS JOIN LATERAL (
 WHERE item IS NOT NULL
 """
 
+_ATTEMPTS = """
+SELECT seq, attempt FROM eventsched_log.decision
+WHERE stream = :s AND pod = CAST(:uid AS uuid) AND seq >= coalesce((
+    SELECT max(next) FROM eventsched_log.pruned WHERE stream = :s
+), 0)
+ORDER BY seq
+"""
+
 _SHADOW = """
 SELECT EXISTS (
     SELECT FROM eventsched_log.record_count
@@ -185,6 +193,10 @@ class StoredEvidence:
                 if len(rows) < _PAGE:
                     return
                 begin = rows[-1].first + 1
+
+    def attempts(self, pod: LoggedPod) -> list[tuple[int, int]]:
+        """See Evidence."""
+        return [(row["seq"], row["attempt"]) for row in self._reader.rows(_ATTEMPTS, uid=pod.uid)]
 
     def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""

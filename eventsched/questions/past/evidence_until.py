@@ -57,6 +57,10 @@ class EvidenceUntil:
         """See Evidence."""
         return takewhile(lambda each: each.position < self._end, self._evidence.records(pod))
 
+    def attempts(self, pod: LoggedPod) -> list[tuple[int, int]]:
+        """See Evidence."""
+        return [each for each in self._evidence.attempts(pod) if each[0] < self._end]
+
     def records_at(self, positions: Iterable[int]) -> dict[int, StoredRecord]:
         """See Evidence."""
         return self._evidence.records_at(each for each in positions if each < self._end)
