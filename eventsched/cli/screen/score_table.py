@@ -1,6 +1,5 @@
 """The scores of nodes as a table, with bars."""
 
-import sys
 from collections.abc import Sequence
 
 from eventsched.cli.output.tables import table
@@ -9,18 +8,21 @@ from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.domain.records.verdicts import MAX_NODE_SCORE
 from eventsched.history.decision_vectors import NodeScore
 
-_BAR = 10
-"""Characters of a score's bar."""
+_SHAPES = ((10, True), (10, False), (5, False), (0, True), (0, False))
+"""Characters of a bar, and whether there are raw values: what is best comes first."""
 
 
 def score_table(compared: Sequence[NodeScore], display: Display) -> str:
     """One row per plugin, one column per node: weight x normalised (raw). Before that a bar, if the
-    display has bars and is wide enough for all. On a narrow one raw values are left out."""
-    width = display.width or sys.maxsize
-    if display.bars and display.width and _width(compared, _BAR, has_raw=True) <= width:
-        return _score_table(compared, _BAR, display, has_raw=True)
-    has_raw = _width(compared, 0, has_raw=True) <= width
-    return _score_table(compared, 0, display, has_raw=has_raw)
+    display has bars. On a narrow one raw values are left out first, and then the bars."""
+    shapes = [shape for shape in _SHAPES if (display.bars and display.width) or not shape[0]]
+    fitting = (
+        (length, has_raw)
+        for length, has_raw in shapes
+        if not display.width or _width(compared, length, has_raw=has_raw) <= display.width
+    )
+    length, has_raw = next(fitting, shapes[-1])
+    return _score_table(compared, length, display, has_raw=has_raw)
 
 
 def _width(compared: Sequence[NodeScore], length: int, *, has_raw: bool) -> int:

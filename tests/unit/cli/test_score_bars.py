@@ -4,7 +4,9 @@ import pytest
 
 from eventsched.cli.output.explain_output import story_text
 from eventsched.cli.screen.display import Display
+from eventsched.cli.screen.score_table import score_table
 from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.history.decision_vectors import NodeScore, PluginScore
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
@@ -44,4 +46,28 @@ def test_scores_have_bars_if_they_fit(explained: Explanation) -> None:
     ]
     width = max(map(len, barred))
     assert scores(story_text(explained, 0, Display(width, bars=True))) == barred
+    short = scores(story_text(explained, 0, Display(width - 1, bars=True)))
+    assert short[1] == "NodeResourcesFit   ███▊· 75 = 1 x 75   ███▏· 62 = 1 x 62"
+    width = max(map(len, short))
+    assert scores(story_text(explained, 0, Display(width, bars=True))) == short
     assert scores(story_text(explained, 0, Display(width - 1, bars=True))) == plain
+
+
+def test_raw_scores_make_room_for_bars() -> None:
+    part = PluginScore("TaintToleration", weight=3, raw=7, normalized=100, weighted=300)
+    compared = [NodeScore(f"node-{number}", 300, 1, (part,)) for number in (1, 2)]
+    rows = {
+        width: score_table(compared, Display(width, bars=bars)).splitlines()[1].split("   ")[1]
+        for bars in (True, False)
+        for width in ((100, 70, 60, 50, 40) if bars else (0, 65, 45))
+    }
+    assert rows == {
+        100: "██████████ 300 = 3 x 100 (raw 7)",
+        70: "██████████ 300 = 3 x 100",
+        60: "█████ 300 = 3 x 100",
+        50: "300 = 3 x 100",
+        40: "300 = 3 x 100",
+        0: "300 = 3 x 100 (raw 7)",
+        65: "300 = 3 x 100 (raw 7)",
+        45: "300 = 3 x 100",
+    }
