@@ -9,7 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.answers.answer_forms import add_pager_option, is_document, print_document
+from eventsched.cli.answers.answer_forms import (
+    add_pager_option,
+    is_document,
+    print_document,
+    shown_json,
+)
 from eventsched.cli.output.evaluate_output import answer_json, answer_text
 from eventsched.domain.errors import InputError
 from eventsched.process.exit_codes import DIFFERS
@@ -129,7 +134,7 @@ def _scenarios(path: Path, options: argparse.Namespace) -> None:
     ]
     text = "".join(f"{answer}\n" for answer in answers)
     if options.output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(shown_json(text))
     else:
         _write(Path(options.output), text)
 

@@ -20,7 +20,13 @@ from psycopg.adapt import AdaptersMap
 from psycopg.types.json import set_json_loads
 from psycopg.types.string import TextLoader
 
-from eventsched.cli.answers.answer_forms import YAML, add_output_option, is_document, yaml_text
+from eventsched.cli.answers.answer_forms import (
+    YAML,
+    add_output_option,
+    is_document,
+    shown_json,
+    yaml_text,
+)
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
@@ -147,7 +153,7 @@ def _print(output: str, names: list[str], rows: Iterator[Any]) -> None:
         separator = "["
         for row in rows:
             values = dict(zip(names, map(_plain, row), strict=True))
-            out.write(separator + encoder.encode(values).decode())
+            out.write(separator + shown_json(encoder.encode(values).decode()))
             separator = ",\n"
         out.write("]\n" if separator != "[" else "[]\n")
     else:

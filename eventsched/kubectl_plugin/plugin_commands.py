@@ -18,6 +18,7 @@ from eventsched.cli.answers.answer_forms import (
     ends_unread,
     has_pager,
     is_document,
+    shown_json,
     yaml_text,
 )
 from eventsched.cli.answers.pager import paged
@@ -203,7 +204,8 @@ def _printed(options: argparse.Namespace, question: ApiQuestion, answer: bytes) 
             print(f"warning: {warning}", file=sys.stderr)
         print(trial["text"])
     else:
-        print(answer.decode().rstrip("\n"))
+        text = answer.decode().rstrip("\n")
+        print(shown_json(text) if is_document(options.output) else text)
     return DIFFERS if is_trial and trial["pending"] else 0
 
 

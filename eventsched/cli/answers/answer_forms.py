@@ -6,6 +6,7 @@ columns that there are; ``json`` and ``yaml`` are the same document for programs
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +15,7 @@ from eventsched.cli.screen.character_fallback import shows_all
 
 JSON, YAML, WIDE = "json", "yaml", "wide"
 _READ = ("table", "text")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def add_output_option(
@@ -90,7 +92,14 @@ def document_of_several(text: str, output: str) -> str:
     or a document of YAML, which begins with ``---``."""
     if output == YAML:
         return f"---\n{yaml_text(json.loads(text))}".rstrip("\n")
-    return text if shows_all(sys.stdout) else json.dumps(json.loads(text))
+    return shown_json(text)
+
+
+def shown_json(text: str) -> str:
+    """JSON as standard output takes it: what its encoding may lack is escaped."""
+    if shows_all(sys.stdout):
+        return text
+    return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def yaml_text(document: Any) -> str:

@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 
-from eventsched.cli.answers.answer_forms import document_of_several, print_document
+from eventsched.cli.answers.answer_forms import document_of_several, print_document, shown_json
 from eventsched.cli.screen.bars import bar, curve
 from eventsched.cli.screen.character_fallback import fall_back_to_ascii, shows_all
 
@@ -55,9 +55,13 @@ def test_documents_stay_whole(form: str, encoding: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "stdout", output)
     print_document(NAMES, form)
     print(document_of_several(json.dumps(NAMES, ensure_ascii=False), form))
+    if form == "json":
+        print(shown_json('{"name": "zoë-世-😀", "number": 1.2345678901234567890}'))
     text = output.buffer.getvalue().decode(encoding)  # type: ignore[attr-defined]
     read = yaml.safe_load_all(text) if form == "yaml" else map(json.loads, text.splitlines())
-    assert list(read) == [NAMES, NAMES]
+    numbers = [{**NAMES, "number": 1.2345678901234567890}] if form == "json" else []
+    assert list(read) == [NAMES, NAMES, *numbers]
+    assert form == "yaml" or "1.2345678901234567890" in text
     assert ("世" in text) is (encoding == "utf-8")
 
 

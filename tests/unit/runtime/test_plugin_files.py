@@ -71,7 +71,7 @@ def test_the_modules_that_were_used_last_are_kept(
     for path in paths:
         path.write_text(PLUGIN.format(score=1))
     a, b, c = paths
-    for path in (a, b, a, c, a, b):  # b makes way for c, c for b
+    for path in (a, b, a, c, a, b):  # b is dropped for c, c for b
         plugin_files.imported(path)
     assert [executions(path) for path in paths] == [1, 2, 1]
     assert len(plugin_files._modules) == 2
