@@ -14,7 +14,8 @@ from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.cli.main import main
-from eventsched.cli.object_names import name_offer
+from eventsched.cli.object_names import name_offer, stored_groups, stored_names
+from eventsched.domain.errors import UnavailableError
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
@@ -55,6 +56,11 @@ metadata:
   labels:
     scheduling.x-k8s.io/pod-group: closed
     pod-group.scheduling.sigs.k8s.io/min-available: "1"
+spec: {schedulingGates: [{name: wait}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: grand}
 spec: {schedulingGates: [{name: wait}]}
 """
 
@@ -118,7 +124,7 @@ def test_a_pod_with_the_name_comes_first(explained: Any) -> None:
     ("typed", "names"),
     [
         ("group/", ["big", "closed", "lonely", "odd", "short", "train"]),
-        ("gr", ["big", "closed", "lonely", "odd", "short", "train"]),
+        ("grou", ["big", "closed", "lonely", "odd", "short", "train"]),
         ("group/tr", ["train"]),
         ("other/gang/", ["train"]),
         ("-n other group/", ["train"]),
@@ -132,8 +138,27 @@ def test_completion_has_the_groups(
     line = f"eventsched explain --database '{address}' {typed}"
     main([name_offer.COMMAND, "targets", line])
     word = typed.rpartition(" ")[2]
-    prefix = "group/" if word == "gr" else word.rpartition("/")[0] + "/"
+    prefix = "group/" if word == "grou" else word.rpartition("/")[0] + "/"
     assert capsys.readouterr().out.splitlines() == [f"{prefix}{name}" for name in names]
+
+
+@pytest.mark.parametrize("how", ["found", "late", "failed"])
+def test_completion_has_pods_beside_groups(
+    address: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod whose name begins as the word for groups does, also if these are not found."""
+
+    def fails(*given: object) -> set[str]:
+        raise UnavailableError("the log", "cannot be read", "")
+
+    if how == "late":
+        monkeypatch.setattr(stored_names, "_GROUPS_SECONDS", 0.0)
+    if how == "failed":
+        monkeypatch.setattr(stored_groups, "stored_groups", fails)
+    found = stored_names.stored_names("targets", "gr", address, None, "", "")
+    groups = [each.name for each in found if each.name.startswith("group/")]
+    assert [each.name for each in found if each.name not in groups] == ["grand"]
+    assert bool(groups) is (how == "found")
 
 
 def test_the_text(address: str, capsys: pytest.CaptureFixture[str]) -> None:

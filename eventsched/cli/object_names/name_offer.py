@@ -21,8 +21,8 @@ def offer_names(arguments: Sequence[str]) -> int:
     return 0
 
 
-def found_in_time(ask: Callable[[], list[str]]) -> list[str]:
-    """What is found within LIMIT_SECONDS; nothing after that or after an error. The command that
+def found_in_time(ask: Callable[[], list[str]], seconds: float = LIMIT_SECONDS) -> list[str]:
+    """What is found within some seconds; nothing after that or after an error. The command that
     the user is typing will say what is wrong with the database or the cluster."""
     found: list[list[str]] = []
 
@@ -32,7 +32,7 @@ def found_in_time(ask: Callable[[], list[str]]) -> list[str]:
 
     asking = Thread(target=run, daemon=True)
     asking.start()
-    asking.join(LIMIT_SECONDS)
+    asking.join(seconds)
     return found[0] if found else []
 
 

@@ -13,6 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 
+from eventsched.cli.object_names.name_offer import found_in_time
 from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.eventlog.embedded.embedded_server import DATABASE
 from eventsched.eventlog.embedded.postmaster import Postmaster
@@ -20,6 +21,8 @@ from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN, PO
 
 MOST = 200
 """Names that are offered at most."""
+_GROUPS_SECONDS = 2.0
+"""How long pod groups are looked for: the state of a large cluster takes longer than TAB waits."""
 SECONDS = 2
 """The shortest time that libpq waits for a connection; a query may take half of it."""
 _ROLE = "eventsched_auditor"
@@ -88,6 +91,8 @@ LEFT JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
 WHERE starts_with(d.seq::text, %(word)s)
 ORDER BY d.seq DESC LIMIT 20
 """
+_OF_PRESENT = 2
+"""The first selects of ``targets``, those of pods that exist."""
 KINDS = (*_SELECTS, "positions")
 
 
@@ -117,25 +122,30 @@ def stored_names(
             rows = connection.execute(_POSITIONS, values).fetchall() if len(streams) == 1 else []
             return [OfferedName(*row) for row in rows]
         named = _group_names(kind, word, database, data_dir, stream, namespace)
-        for names in _SELECTS[kind]:
+        found: set[str] = set()
+        for names in _SELECTS[kind][:_OF_PRESENT] if named else _SELECTS[kind]:
             query = _MATCHING.replace("{names}", names)
-            found = {name for (name,) in connection.execute(query, values)} | named
-            if found:
-                return list(map(OfferedName, sorted(found)))
-    return []
+            if found := {name for (name,) in connection.execute(query, values)}:
+                break
+    return list(map(OfferedName, sorted(found | named)))
 
 
 def _group_names(
     kind: str, word: str, database: str | None, data_dir: Path | None, stream: str, namespace: str
 ) -> set[str]:
-    """The pod groups that a word may become: the first of them, and the last one."""
+    """The pod groups that a word may become: the first of them, and the last one. None if they take
+    too long, or if the log cannot be read: pods are offered in any case."""
     typed = [each for each in typed_workloads(word) if each.kind == POD_GROUP]
     if kind != "targets" or not typed:
         return set()
-    from eventsched.cli.object_names.stored_groups import stored_groups  # slow
 
-    names = stored_groups(typed, database, data_dir, stream, namespace)
-    matching = sorted(name for name in names if name.startswith(word))
+    def matching_groups() -> list[str]:
+        from eventsched.cli.object_names.stored_groups import stored_groups  # slow
+
+        names = stored_groups(typed, database, data_dir, stream, namespace)
+        return sorted(name for name in names if name.startswith(word))
+
+    matching = found_in_time(matching_groups, _GROUPS_SECONDS)
     return {*matching[:MOST], *matching[-1:]}
 
 
