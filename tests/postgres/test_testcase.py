@@ -38,13 +38,15 @@ def decisions(address: str) -> list[tuple[int, PodDecided]]:
 
 @pytest.fixture
 def written(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
-    """The file of a decision, and how many nodes it says are needed."""
+    """The file of a decision, and how many nodes and pods it says are needed."""
 
-    def write(position: int, *options: str) -> tuple[str, int]:
+    def write(position: int, *options: str) -> tuple[str, int, int]:
         capsys.readouterr()
         assert main(["testcase", str(position), *options, "--database", address]) == 0
         printed = capsys.readouterr()
-        return printed.out, int(printed.err.split()[0])
+        words = printed.err.split()
+        assert [words[1].removesuffix("s"), words[5].removesuffix("s")] == ["node", "pod"]
+        return printed.out, int(words[0]), int(words[4])
 
     return write
 
@@ -66,11 +68,12 @@ def test_each_decision_holds_in_its_file_with_few_nodes(
 ) -> None:
     sizes = []
     for position in _some(decisions, Outcome.SCHEDULED, Outcome.UNSCHEDULABLE):
-        text, nodes = written(position)
+        text, nodes, pods = written(position)
         _run(text)
-        sizes.append(nodes)
+        sizes.append((nodes, pods))
     assert len(sizes) >= 6
-    assert statistics.median(sizes) <= 5  # of 100
+    assert statistics.median(nodes for nodes, _ in sizes) <= 5  # of 100
+    assert statistics.median(pods for _, pods in sizes) <= 9  # of some 900
 
 
 def test_it_fails_if_the_plugin_is_broken(
@@ -81,7 +84,7 @@ def test_it_fails_if_the_plugin_is_broken(
         for position, decided in decisions
         if decided.outcome is Outcome.UNSCHEDULABLE and "Insufficient cpu" in decided.message
     )
-    text, _ = written(position)
+    text, *_ = written(position)
     _run(text)
     monkeypatch.setattr(
         NodeResourcesFit, "filter", lambda self, cycle, pod, nodes: np.zeros(len(nodes), np.int64)
@@ -94,7 +97,7 @@ def test_opaque_names_keep_the_decision_and_no_name(
     written: Any, decisions: list[tuple[int, PodDecided]]
 ) -> None:
     for position in _some(decisions, Outcome.SCHEDULED, Outcome.UNSCHEDULABLE)[:3]:
-        text, _ = written(position, "--anonymous")
+        text, *_ = written(position, "--anonymous")
         _run(text)
         for name in ("app-", "pod-0", "node-0", "zone-", "default/", "simulation"):
             assert name not in text
