@@ -66,6 +66,8 @@ def test_waits_that_are_not_over_make_it_longer() -> None:
     assert estimate(waits, 0) == WaitEstimate(100, 10 * SECOND, 50 * SECOND, None)
     seen_early = over(*range(2, 52)) + [PastWait(SECOND, is_over=False)] * 50
     assert estimate(seen_early, 0) == WaitEstimate(100, 6 * SECOND, 26 * SECOND, 46 * SECOND)
+    seen_until_then = over(*[1] * 30) + [PastWait(SECOND, is_over=False)] * 70
+    assert estimate(seen_until_then, 0) == WaitEstimate(100, SECOND, None, None)
     none_ended = [PastWait(SECOND, is_over=False)] * FEWEST
     assert estimate(none_ended, 0) == WaitEstimate(FEWEST)
 
