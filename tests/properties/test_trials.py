@@ -161,6 +161,30 @@ def even(name: str, **changes: Any) -> Node:
     )
 
 
+def test_a_later_shape_takes_pods_of_an_earlier_one() -> None:
+    """Three small nodes would take three pods; the large one that the fourth needs has room for one
+    of these."""
+    small = even("small", labels={"x": "1", "y": "1", "z": "1"})
+    small = msgspec.structs.replace(small, allocatable={**small.allocatable, CPU: 1000})
+    large = even("large", labels={"x": "1", "w": "1"})
+    pods = [
+        msgspec.structs.replace(
+            pod := plain(f"p-{label}"),
+            spec=msgspec.structs.replace(pod.spec, node_selector={label: "1"}),
+        )
+        for label in "xyzw"
+    ]
+    cluster, arrivals = TrialCluster(ASSEMBLY, [even("other")]), [TracePod(pod) for pod in pods]
+    proposal = propose_nodes(
+        run_trial(cluster, arrivals),
+        [small, large],
+        lambda more: run_trial(cluster, arrivals, more_nodes=more),
+    )
+    assert [(each.shape.example, each.number) for each in proposal.nodes] == [
+        ("small", 2), ("large", 1)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("cpu", [4001, 4000, 1001, 1000, 30])
 def test_as_many_fit_as_were_said_to_fit(cpu: int) -> None:
     nodes = [even(f"n{number}") for number in range(3)]
