@@ -10,6 +10,7 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.screen.display import Display
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
+from eventsched.history.explain.evidence import Evidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
@@ -21,7 +22,7 @@ from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
 from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
 from eventsched.history.why_not.asked_attempt import asked_attempt
-from eventsched.questions.past.evidence_until import evidence_before
+from eventsched.questions.past.evidence_until import NewestEvidence, evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
@@ -42,9 +43,13 @@ def pod_explanation(
     end: int | None = None,
 ) -> dict[str, Any]:
     """The story of a pod (``namespace/name``, a uid), as ``eventsched explain -o json`` prints it;
-    with ``end`` up to that position. Raises InputError, also NoPodError and NotVisibleError."""
-    explained = _explained(stream, sees, pod, attempt, node, end)
-    return story_json(with_nodes_to_open(explained, stream, end))
+    with ``end`` up to that position. Of a pod with very many records it has the newest, and
+    ``left_out`` says how many it has not. Raises InputError, also NoPodError and
+    NotVisibleError."""
+    evidence = NewestEvidence(evidence_before(stream, sees, end), attempt)
+    explained = _explained(evidence, pod, attempt, node)
+    story = story_json(with_nodes_to_open(explained, stream, end))
+    return story | {"left_out": evidence.left_out} if evidence.left_out else story
 
 
 def pod_story(
@@ -59,7 +64,7 @@ def pod_story(
     full: bool,
 ) -> str:
     """The same in words, as ``eventsched explain`` prints it on a display."""
-    explained = _explained(stream, sees, pod, attempt, node, end)
+    explained = _explained(evidence_before(stream, sees, end), pod, attempt, node)
     explained = with_nodes_to_open(explained, stream, end)
     now = time.time_ns() // 1_000 if end is None else record_time(stream, end - 1)
     return story_text(explained, now or 0, display, full=full)
@@ -158,7 +163,9 @@ def _with_step(workload: Workload, stream: LoggedStream, sees: Visibility) -> Wo
     if not (example := workload.needs_step):
         return workload
     try:
-        explained = _explained(stream, sees, example, None, None)
+        explained = _explained(
+            NewestEvidence(evidence_before(stream, sees, None)), example, None, None
+        )
     except NoPodError:  # it was deleted just now, and the log dropped it
         return workload
     return with_step(workload, with_nodes_to_open(explained, stream, None))
@@ -187,16 +194,9 @@ def _remedies(
         raise InputError(where, problem.problem, problem.remedy) from None
 
 
-def _explained(
-    stream: LoggedStream,
-    sees: Visibility,
-    pod: str,
-    attempt: int | None,
-    node: str | None,
-    end: int | None = None,
-) -> Explanation:
+def _explained(evidence: Evidence, pod: str, attempt: int | None, node: str | None) -> Explanation:
     try:
-        return explain(evidence_before(stream, sees, end), pod, attempt, node, None)
+        return explain(evidence, pod, attempt, node, None)
     except InputError as problem:
         if not problem.where.startswith("--"):
             raise

@@ -243,6 +243,40 @@ def test_bars_follow_the_story(client: Client, stream: str) -> None:
         assert line["headline"][0].startswith(f"{namespace}/{name} ")
 
 
+def test_of_very_many_records_the_newest_are_told(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the first two, and those around an attempt that is asked for."""
+    pods = client.get(f"/pods?stream={TIGHT}&ever=true&limit=100")["pods"]
+    pod = max(pods, key=lambda each: int(each["attempts"]))
+    path = f"/pods/{pod['namespace']}/{pod['name']}"
+    whole = client.get(f"{path}/explain?stream={TIGHT}")
+    assert "left_out" not in whole
+    kinds = ("moves", "attempts", "events")
+    places = sorted(each["seq"] for kind in kinds for each in whole[kind])
+    monkeypatch.setattr("eventsched.questions.past.evidence_until.MOST_RECORDS", 6)
+    monkeypatch.setattr("eventsched.questions.past.evidence_until._AROUND", 1)
+
+    def told(found: dict[str, Any]) -> list[int]:
+        return sorted(each["seq"] for kind in kinds for each in found[kind])
+
+    newest = client.get(f"{path}/explain?stream={TIGHT}")
+    assert told(newest) == [*places[:2], *places[-6:]]
+    assert newest["left_out"] == len(places) - 8
+    assert newest["summary"] == whole["summary"]
+    asked = whole["attempts"][1]
+    assert asked["seq"] in places[3:-7]
+    found = client.get(f"{path}/explain?stream={TIGHT}&attempt={asked['attempt']}")
+    index = places.index(asked["seq"])
+    assert told(found) == [*places[:2], *places[index - 1 : index + 2], *places[-6:]]
+    assert found["explained"] == asked["attempt"]
+    timeline = client.get(f"{path}/timeline?stream={TIGHT}")
+    texts = [line["text"] for line in timeline["story"] if line["position"] == places[-6]]
+    assert texts[0].startswith(f"{len(places) - 8} records before this are left out")
+    queues = next(lane["bars"] for lane in timeline["lanes"] if lane["name"] == "queues")
+    assert queues[0]["begin"] == queues[0]["end"]  # it is not known how long it was there
+
+
 def test_the_lanes_of_a_gang(client: Client) -> None:
     """gang-1 reserves a node, waits at Permit until gang-2 comes, and then binds."""
     line = client.get(f"/pods/default/gang-1/timeline?stream={ODD}")

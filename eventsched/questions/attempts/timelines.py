@@ -20,7 +20,7 @@ from eventsched.questions.attempts.attempt_answers import (
 )
 from eventsched.questions.attempts.pod_demands import demands_of
 from eventsched.questions.explanations import with_nodes_to_open
-from eventsched.questions.past.evidence_until import evidence_before
+from eventsched.questions.past.evidence_until import NewestEvidence, evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -33,12 +33,14 @@ _WAITING = ("scheduled", "waiting")
 def pod_timeline(
     stream: LoggedStream, sees: Visibility, pod: str, end: int | None = None
 ) -> Timeline:
-    """The timeline of a pod (``namespace/name``, or a uid), with ``end`` up to that position.
-    Raises InputError, also NoPodError and NotVisibleError."""
-    evidence = evidence_before(stream, sees, end)
+    """The timeline of a pod (``namespace/name``, or a uid), with ``end`` up to that position; of a
+    pod with very many records the newest. Raises InputError, also NoPodError and
+    NotVisibleError."""
+    evidence = NewestEvidence(evidence_before(stream, sees, end))
     explained = with_nodes_to_open(explain(evidence, pod), stream, end)
     now = stream.present if end is None else record_time(stream, end - 1)
-    return _timeline(explained, _named(evidence, explained), now or 0)
+    named = _named(evidence, explained)
+    return _timeline(explained, named, now or 0, evidence)
 
 
 def _named(evidence: Evidence, explained: Explanation) -> list[str]:
@@ -49,11 +51,16 @@ def _named(evidence: Evidence, explained: Explanation) -> list[str]:
     return sorted(name for name in names - {explained.pod.full_name} if "/" in name)
 
 
-def _timeline(explained: Explanation, pods: list[str], now: int) -> Timeline:
+def _timeline(
+    explained: Explanation, pods: list[str], now: int, evidence: NewestEvidence
+) -> Timeline:
     """The timeline of an explained pod. ``now`` (µs) is the time at the log's end, or the clock's:
-    up to there a pod has waited that has no node. ``pods`` are the others that its story names."""
+    up to there a pod has waited that has no node. ``pods`` are the others that its story names.
+    ``evidence`` says which records are left out."""
     bars = _Bars(explained.pod.uid)
-    for step in explained.steps:
+    for before, step in zip((None, *explained.steps), explained.steps, strict=False):
+        if before is not None and evidence.resumes == step.position:
+            bars.interrupt(before.at)
         bars.take(step)
     begin, last = explained.steps[0].at, explained.steps[-1].at
     lanes = {**bars.lanes, "waits": _waits(explained.steps)}
@@ -68,12 +75,23 @@ def _timeline(explained: Explanation, pods: list[str], now: int) -> Timeline:
         headline=headline_text(explained, now),
         demands=demands_of(explained.steps),
         lanes=[TimelineLane(name=name, bars=lanes[name]) for name in LANES if lanes.get(name)],
-        story=[
-            StoryLineAnswer(position=line.position, at=iso(line.at), text=line.text)
-            for line in story_lines(explained)
-        ],
+        story=_story(explained, evidence),
         pods=pods,
     )
+
+
+def _story(explained: Explanation, evidence: NewestEvidence) -> list[StoryLineAnswer]:
+    """The lines of the story, with one that says which records are left out."""
+    lines = [
+        StoryLineAnswer(position=line.position, at=iso(line.at), text=line.text)
+        for line in story_lines(explained)
+    ]
+    if evidence.left_out:
+        place = next(n for n, line in enumerate(lines) if line.position >= evidence.resumes)
+        text = f"{evidence.left_out} records before this are left out; `eventsched explain` has all"
+        at = lines[place].at
+        lines.insert(place, StoryLineAnswer(position=evidence.resumes, at=at, text=text))
+    return lines
 
 
 def _waits(steps: Sequence[Step]) -> list[TimelineBar]:
@@ -101,6 +119,11 @@ class _Bars:
     def is_waiting(self) -> bool:
         """Whether the pod is in a queue, or on its way to a node."""
         return any(self._lasting(lane) for lane in ("queues", "reservation"))
+
+    def interrupt(self, at: int) -> None:
+        """What came after a time is not known until the next step."""
+        for lane in LANES:
+            self._end(lane, at)
 
     def take(self, step: Step) -> None:
         """The next step of the pod."""

@@ -1,8 +1,11 @@
-"""The evidence for an explanation as it was at a position: what came later is left out."""
+"""The evidence for an explanation as it was at a position: what came later is left out. Of a pod
+with very many records, it is the newest ones."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 
+from eventsched.domain.records import PodDecided
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.explain.evidence import Evidence, LoggedPod
@@ -96,3 +99,44 @@ class EvidenceUntil:
     def columns(self, number: int) -> tuple[ScoreColumn, ...]:
         """See Evidence."""
         return self._evidence.columns(number)
+
+
+MOST_RECORDS = 1_000
+"""The newest records of a pod that are read for an answer: some 300 attempts."""
+_FIRST = 2
+"""How many of its first records are there in any case: that it was added, and came to a queue."""
+_AROUND = 20
+"""Records before and after an attempt that is asked for."""
+
+
+class NewestEvidence(EvidenceUntil):
+    """The evidence with the newest records of a pod only, if it has very many: so an answer has a
+    bound. Its first records are there, too, and those around ``attempt``. ``left_out`` is how many
+    of the first pod that was asked for are not, and ``resumes`` the position of the first of its
+    newest ones; 0 if all are there."""
+
+    def __init__(self, evidence: Evidence, attempt: int | None = None) -> None:
+        super().__init__(evidence, sys.maxsize)
+        self._attempt = attempt
+        self._pod: LoggedPod | None = None
+        self.left_out = self.resumes = 0
+
+    def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
+        """See Evidence."""
+        self._pod = self._pod or pod
+        stored = list(self._evidence.records(pod))
+        begin = len(stored) - MOST_RECORDS
+        if begin <= _FIRST:
+            return iter(stored)
+        asked = next((n for n, each in enumerate(stored[:begin]) if self._is_asked(each)), 0)
+        around = range(max(_FIRST, asked - _AROUND), min(begin, asked + _AROUND + 1))
+        kept = [*range(_FIRST), *(around if asked else ())]
+        if pod == self._pod:
+            self.left_out, self.resumes = begin - len(kept), stored[begin].position
+        return iter([*(stored[n] for n in kept), *stored[begin:]])
+
+    def _is_asked(self, stored: StoredRecord) -> bool:
+        if self._attempt is None or stored.kind != PodDecided.__name__:
+            return False
+        record = stored.record
+        return isinstance(record, PodDecided) and record.attempt == self._attempt
