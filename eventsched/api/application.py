@@ -252,9 +252,10 @@ async def _body(request: Request) -> bytes:
 
 async def _disconnect(request: Request) -> None:
     """Returns when the client has left."""
-    with suppress(ClientDisconnect):
-        async for _ in request.stream():
-            pass  # the body of GET: usually empty, and never used
+    if request.method != "POST":  # of which the body has been read
+        with suppress(ClientDisconnect):
+            async for _ in request.stream():
+                pass  # usually empty, and never used
     while (await request.receive())["type"] != "http.disconnect":
         await asyncio.sleep(1)
 
