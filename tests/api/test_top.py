@@ -22,7 +22,10 @@ def test_one_frame(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--once", "--database", database]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("waiting  position ")
-    assert [line.split()[:2] for line in lines[6:8]] == [["unschedulable", "3"], ["bound", "1"]]
+    assert lines[4].startswith("decided ▁")
+    begin = next(number for number, line in enumerate(lines) if line.startswith("STATE")) + 1
+    states = [line.split()[:2] for line in lines[begin : begin + 2]]
+    assert states == [["unschedulable", "3"], ["bound", "1"]]
     assert lines[-1].split() == ["3", "5s", "NodeResourcesFit", "Insufficient", "cpu"]
     cpu = next(line for line in lines if line.startswith("cpu "))
     assert cpu.split()[2:] == ["17%", "0", "nodes", "full"]

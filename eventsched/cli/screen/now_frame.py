@@ -7,6 +7,7 @@ from eventsched.cli.output.time_format import rough
 from eventsched.cli.screen.bars import bar, curve
 from eventsched.cli.screen.colours import Paint, Style, style_of_wait
 from eventsched.questions.answer_shapes import NodesFilled, Now
+from eventsched.questions.overviews.recent_activity import RecentActivity
 
 _BAR = 20
 """Characters of a bar."""
@@ -15,10 +16,16 @@ _FULL, _NEARLY_FULL = 0.95, 0.8
 
 
 def frame(
-    now: Now, width: int, height: int, paint: Paint, pending: Sequence[int] = ()
+    now: Now,
+    width: int,
+    height: int,
+    paint: Paint,
+    pending: Sequence[int] = (),
+    activity: RecentActivity | None = None,
 ) -> list[str]:
     """The lines of a frame, at most ``height`` of at most ``width`` characters (0: no limit).
     ``pending``: how many pods were pending at the frames before and at this one; two are a curve.
+    ``activity`` is a curve of decisions and one of waiting times, if there were any.
     """
     cut = _Cut(width, paint)
     lines = [
@@ -29,6 +36,7 @@ def frame(
         "",
         cut.line((_rates(now), None)),
         *([cut.line((_curve(pending), None))] if len(pending) > 1 else []),
+        *(cut.line((line, None)) for line in _activity(activity)),
         "",
         cut.line((_row("STATE", "PODS", "OLDEST", "WHICH"), Style.DIM)),
     ]
@@ -89,6 +97,22 @@ def _rates(now: Now) -> str:
 def _curve(pending: Sequence[int]) -> str:
     frames = f"{min(pending)} to {max(pending)} in the last {len(pending)} frames"
     return f"pending {curve(pending)} {frames}"
+
+
+def _activity(activity: RecentActivity | None) -> Iterator[str]:
+    """Attempts, and the longest waits of the pods that were placed: two steps are a column, so that
+    both curves fit into 40 characters."""
+    if activity is None or not any(step.decisions for step in activity.steps):
+        return
+    steps = list(zip(activity.steps[::2], activity.steps[1::2], strict=False))
+    span = rough(int(activity.step_seconds * len(activity.steps) * 1e6))
+    most = max(step.per_second for step in activity.steps)
+    decided = curve([sum(step.decisions for step in pair) for pair in steps])
+    yield f"decided {decided} up to {most:.1f}/s, last {span}"
+    waits = [max(step.p99_seconds or 0.0 for step in pair) for pair in steps]
+    if any(waits):
+        milliseconds = [round(wait * 1e3) for wait in waits]
+        yield f"waited  {curve(milliseconds)} p99 up to {max(waits):.1f}s"
 
 
 def _row(state: str, pods: object, age: str, which: str) -> str:

@@ -19,6 +19,7 @@ from eventsched.questions.answer_shapes import (
     WaitingState,
     Waits,
 )
+from eventsched.questions.overviews.recent_activity import ActivityStep, RecentActivity
 
 NOW = Now(
     stream="scheduler", position=812, now="2026-11-25T13:00:00.5+00:00", pods=12, pending=3,
@@ -100,6 +101,26 @@ def test_the_pods_that_were_pending_at_the_frames_before_are_a_curve() -> None:
     added = "pending ▅▁█▄ 0 to 7 in the last 4 frames"
     assert several == [*one[:4], added, *one[4:]]
     assert curve([0, 0]) == "▁▁"
+
+
+def test_the_last_hour_is_two_curves() -> None:
+    steps = [
+        ActivityStep(until="…", decisions=number, failed=0, per_second=number / 60, placed=1,
+                     p50_seconds=0.5, p99_seconds=None if number < 58 else number - 57.0)
+        for number in range(60)
+    ]  # fmt: skip
+    activity = RecentActivity(
+        stream="s", position=1, begin="…", end="…", step_seconds=60.0, is_cut=False, steps=steps
+    )
+    lines = frame(NOW, 0, 0, plain, (), activity)
+    assert lines[4:6] == [
+        "decided ▁▁▂▂▂▂▂▃▃▃▃▄▄▄▄▅▅▅▅▆▆▆▆▇▇▇▇███ up to 1.0/s, last 1h00m",
+        f"waited  {'▁' * 29}█ p99 up to 2.0s",
+    ]
+    assert [*lines[:4], *lines[6:]] == frame(NOW, 0, 0, plain)
+    assert frame(NOW, 0, 0, plain, (), msgspec.structs.replace(activity, steps=[])) == (
+        frame(NOW, 0, 0, plain)
+    )
 
 
 @pytest.mark.parametrize(
