@@ -84,6 +84,25 @@ def test_nodes_of_a_shape_are_counted_in_all_zones(tries: Any) -> None:
     assert "none of them is for 5 other pods that wait already" in text
 
 
+def test_a_pod_that_had_room_already_is_not_of_those_that_wait(tries: Any) -> None:
+    """It goes to the new node, which is emptier, but it did not need it; the other one stays."""
+    full = "".join(
+        f"- {{kind: Pod, apiVersion: v1, metadata: {{name: old{n}}}, spec: {{nodeName: n{n}, "
+        "containers: [{name: c, resources: {requests: {cpu: 3}}}]}}\n"
+        for n in (1, 2)
+    )
+    waiting = """
+- {kind: Pod, apiVersion: v1, metadata: {name: small}, spec: {
+   containers: [{name: c, resources: {requests: {cpu: 100m}}}]}}
+- {kind: Pod, apiVersion: v1, metadata: {name: picky}, spec: {nodeSelector: {a: b},
+   containers: [{name: c, resources: {requests: {cpu: 100m}}}]}}
+"""
+    pods = POD.replace("priority: 10, ", "")
+    code, told = tries(pods, "-o", "json", cluster=f"{NODES}{full}{waiting}")
+    assert (code, [each["number"] for each in told["nodes_to_add"]]) == (1, [1])
+    assert (told["waiting_besides"], told["waiting_placed"]) == (1, 0)
+
+
 _ZONE = "topology.kubernetes.io/zone"
 SELECTOR = {"matchLabels": {"app": "web"}}
 

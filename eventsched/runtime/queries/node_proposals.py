@@ -59,7 +59,7 @@ class NodeProposal:
     """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
     shape helps (full names). ``missing_labels`` are labels of their nodeSelectors, as
     ``KEY=VALUE``, that no shape has, whether it was tried or not. ``others_placed``: pods on these
-    nodes that waited before, for which there has to be room, too."""
+    nodes that wait without them, for which there has to be room, too."""
 
     nodes: tuple[NodesToAdd, ...]
     hopeless: tuple[str, ...]
@@ -147,7 +147,9 @@ def propose_nodes(
     asked = _labels_asked_for(tried.pod for tried in run.pending if tried.pod.uid in hopeless)
     missing = _missing_labels(asked, (*templates, *nodes))
     chosen = tuple(search.chosen.values())
-    return NodeProposal(chosen, tuple(hopeless.values()), missing, search.others_placed())
+    return NodeProposal(
+        chosen, tuple(hopeless.values()), missing, search.placed(run.others_waiting)
+    )
 
 
 def _labels_asked_for(pods: Iterable[Pod]) -> set[_Label]:
@@ -245,18 +247,16 @@ class _Search:
                 high = middle
         return high
 
-    def others_placed(self) -> int:
-        """How many pods that are not tried are on the chosen nodes."""
-        if not self.chosen:
+    def placed(self, uids: Set[str]) -> int:
+        """How many of these pods are on the chosen nodes."""
+        if not self.chosen or not uids:
             return 0
-        run = self.run(self.chosen.values())
-        ours = {tried.pod.uid for tried in run.tried}
+        pods = self.run(self.chosen.values()).simulation.engine.state.pods
         added = {
             new_node(each.shape, number).name
             for each in self.chosen.values() for number in range(each.number)
         }  # fmt: skip
-        pods = run.simulation.engine.state.pods
-        return sum(uid not in ours and pod.booked_node in added for uid, pod in pods.items())
+        return sum(uid in pods and pods[uid].booked_node in added for uid in uids)
 
     def reduce(self, hopeless: frozenset[str]) -> None:
         """Leaves out every node that is not needed: a later shape may have taken over its pods."""
