@@ -152,7 +152,7 @@ SCHEMAS: dict[str, Any] = {
         "nodes_to_add: with which all would (there_are: nodes of that shape in all zones); "
         "missing_labels: those of nodeSelectors that no shape of nodes has; refusals: why pods "
         "have no node; waiting_besides: other pods that wait; waiting_placed: how many of them "
-        "would be on these nodes, which have room for them, too",
+        "would not wait with these nodes, which have room for them, too",
     ),
     "WhatIfSide": _object(
         {

@@ -58,8 +58,8 @@ class NodesToAdd:
 class NodeProposal:
     """Nodes to add, so that all pods have a node except for those in ``hopeless``, for which no
     shape helps (full names). ``missing_labels`` are labels of their nodeSelectors, as
-    ``KEY=VALUE``, that no shape has, whether it was tried or not. ``others_placed``: pods on these
-    nodes that wait without them, for which there has to be room, too."""
+    ``KEY=VALUE``, that no shape has, whether it was tried or not. ``others_placed``: how many
+    fewer other pods wait with these nodes, which have to have room for them, too."""
 
     nodes: tuple[NodesToAdd, ...]
     hopeless: tuple[str, ...]
@@ -147,9 +147,7 @@ def propose_nodes(
     asked = _labels_asked_for(tried.pod for tried in run.pending if tried.pod.uid in hopeless)
     missing = _missing_labels(asked, (*templates, *nodes))
     chosen = tuple(search.chosen.values())
-    return NodeProposal(
-        chosen, tuple(hopeless.values()), missing, search.placed(run.others_waiting)
-    )
+    return NodeProposal(chosen, tuple(hopeless.values()), missing, search.others_placed(run))
 
 
 def _labels_asked_for(pods: Iterable[Pod]) -> set[_Label]:
@@ -247,16 +245,13 @@ class _Search:
                 high = middle
         return high
 
-    def placed(self, uids: Set[str]) -> int:
-        """How many of these pods are on the chosen nodes."""
-        if not self.chosen or not uids:
+    def others_placed(self, before: TrialRun) -> int:
+        """How many fewer pods that are not tried wait with the chosen nodes than without. Which of
+        equal pods these are is another matter in each run."""
+        if not self.chosen or not before.waiting_besides:
             return 0
-        pods = self.run(self.chosen.values()).simulation.engine.state.pods
-        added = {
-            new_node(each.shape, number).name
-            for each in self.chosen.values() for number in range(each.number)
-        }  # fmt: skip
-        return sum(uid in pods and pods[uid].booked_node in added for uid in uids)
+        after = self.run(self.chosen.values())
+        return max(0, before.waiting_besides - after.waiting_besides)
 
     def reduce(self, hopeless: frozenset[str]) -> None:
         """Leaves out every node that is not needed: a later shape may have taken over its pods."""

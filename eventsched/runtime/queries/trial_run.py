@@ -121,16 +121,11 @@ class TrialRun:
         return sum(self.simulation.engine.queue_lengths.values())
 
     @property
-    def others_waiting(self) -> frozenset[str]:
-        """The uids of the pods that wait in the end and are not of the tried ones."""
+    def waiting_besides(self) -> int:
+        """How many pods wait in the end that are not of the tried ones."""
         pods = self.simulation.engine.state.pods
         ours = {tried.pod.uid for tried in self.tried}
-        return frozenset(uid for uid, pod in pods.items() if pod.queue is not None) - ours
-
-    @property
-    def waiting_besides(self) -> int:
-        """How many these are."""
-        return len(self.others_waiting)
+        return sum(uid not in ours and pod.queue is not None for uid, pod in pods.items())
 
     @property
     def refusals(self) -> list[str]:
