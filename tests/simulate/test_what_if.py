@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from eventsched.cli.main import main
+from eventsched.cli.output.replays.grid_output import grid_text
 from tests.databases import ROOT
 
 LOG = ROOT / "tests" / "histories" / "0.1-generated.jsonl.gz"
@@ -123,6 +124,19 @@ def test_a_grid_as_text(what_if: WhatIf, config: Path, loop: tuple[str, ...]) ->
     code, text, _ = what_if("--what-if", config, "--what-if", *loop)
     rows = [line.split()[0] for line in text.splitlines()[3:]]
     assert (code, rows) == (0, ([] if loop else ["(was)"]) + [str(config), "recorded"])
+
+
+def test_long_waits_in_a_grid_are_told_as_in_a_single_answer() -> None:
+    side = {
+        "waited": {"p50": 0.5, "p99": 2100.0}, "pending": 0, "evicted": 0, "empty_nodes": [],
+        "utilization": {},
+    }  # fmt: skip
+    document = {
+        "stream": "s", "first": 0, "end": 9, "loop": "closed", "rules": "recorded",
+        "before": side, "after": side, "differences": [], "moved": 0, "failed": [],
+    }  # fmt: skip
+    was = next(line for line in grid_text([document]).splitlines() if line.startswith("(was)"))
+    assert was.split() == ["(was)", "0", "0", "0.500s", "35m00s", "0"]
 
 
 def test_a_part_of_history(what_if: WhatIf) -> None:

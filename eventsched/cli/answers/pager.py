@@ -77,6 +77,7 @@ class PagedOutput(io.TextIOBase):
         self._held: list[str] = []
         self._pager: subprocess.Popen[str] | None = None
         self._is_held = True
+        self._has_ended = False
         self._messages: tuple[TextIO, io.StringIO] | None = None
 
     @property
@@ -117,7 +118,8 @@ class PagedOutput(io.TextIOBase):
         return True
 
     def end(self) -> None:
-        """Passes on what is held back, and waits until the reader has ended the pager."""
+        """Passes on what is held back, and waits until the reader has ended the pager. What is
+        written after that goes to the terminal: a library may have kept standard output."""
         if self._is_held:
             self._pass_on()
         if self._pager is None:
@@ -128,12 +130,13 @@ class PagedOutput(io.TextIOBase):
         while self._pager.returncode is None:
             with suppress(KeyboardInterrupt):  # Ctrl-C is for the pager, which has the terminal
                 self._pager.wait()
+        self._has_ended = True
         if self._messages is not None:
             sys.stderr, held = self._messages
             sys.stderr.write(held.getvalue())
 
     def _target(self) -> TextIO:
-        if self._pager is None:
+        if self._pager is None or self._has_ended:
             return self._terminal
         assert isinstance(self._pager.stdin, io.TextIOBase)
         return self._pager.stdin

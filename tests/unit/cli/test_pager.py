@@ -88,6 +88,23 @@ def test_a_long_answer(
     assert (tmp_path / "paged").read_text() == text
 
 
+@pytest.mark.process
+def test_who_keeps_the_output_writes_to_the_terminal_after_the_pager(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As the library of an executor does when the process ends."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("EVENTSCHED_PAGER", f"sh -c 'cat >{tmp_path}/paged'")
+    with a_terminal(5, 80) as controller:
+        with paged(wanted=True):
+            kept = sys.stdout
+            kept.write(LONG)
+        kept.write("reset")
+        kept.flush()
+        assert os.read(controller, 65_536) == b"reset"
+    assert (tmp_path / "paged").read_text() == LONG
+
+
 @pytest.mark.parametrize(("lines", "wanted"), [(40, True), (5, False)])
 def test_no_pager(monkeypatch: pytest.MonkeyPatch, lines: int, wanted: bool) -> None:
     monkeypatch.setenv("TERM", "xterm")

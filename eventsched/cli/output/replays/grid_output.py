@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eventsched.cli.output.replays.what_if_output import waited_text
 from eventsched.cli.output.tables import table
 
 
@@ -36,7 +37,7 @@ def _side(side: Mapping[str, Any], resources: Sequence[str]) -> list[Any]:
     shares = [side["utilization"].get(name, {}).get("mean", 0.0) for name in resources]
     return [
         side["pending"], side["evicted"],
-        *(f"{side['waited'][which]:.3f}s" for which in ("p50", "p99")),
+        *(waited_text(side["waited"][which]) for which in ("p50", "p99")),
         *(f"{share * 100:.1f} %" for share in shares), len(side["empty_nodes"]),
     ]  # fmt: skip
 

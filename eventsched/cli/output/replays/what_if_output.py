@@ -64,7 +64,10 @@ def _sides(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[list[str
         )
     ]  # fmt: skip
     rows += [
-        [f"waiting time, {which}", *(_seconds(side["waited"][which]) for side in (before, after))]
+        [
+            f"waiting time, {which}",
+            *(waited_text(side["waited"][which]) for side in (before, after)),
+        ]
         for which in ("p50", "p99", "max")
     ]
     rows += [
@@ -93,7 +96,8 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f} %"
 
 
-def _seconds(seconds: float) -> str:
+def waited_text(seconds: float) -> str:
+    """A waiting time."""
     return f"{seconds:.3f}s" if seconds < 60 else rough(round(seconds * 1_000_000))
 
 
