@@ -15,6 +15,7 @@ from eventsched.history.why_not.asked_attempt import AskedAttempt
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.history.why_not.shortfall import Shortfall, shortfall
+from eventsched.history.why_not.trial_copy import trial_copy
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
@@ -88,12 +89,14 @@ def _search(
     decided again. The state stays as it is; engines with changes have copies of it. Raises
     InputError for an unknown node."""
 
+    copy = trial_copy(lent.copy, pod.uid)
+
     def make_engine(weights: Mapping[str, int]) -> Engine:
         profiles = dict(assembly.profiles)
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
         engine = replace(assembly, profiles=profiles).engine(with_detail=False)
-        engine.restore(lent.copy, lent.copy.position)
+        engine.restore(copy, copy.position)
         return engine
 
     unchanged = assembly.engine(with_detail=False, state=lent.folded.state)

@@ -45,9 +45,16 @@ class Case(NamedTuple):
         return self.hypothesis.engine.state.registry
 
     def residents(self) -> list[PodState]:
-        """The pods on the node, the least important first, without those that are removed."""
+        """The pods that take room on the node, the least important first, without those that are
+        removed: pods on it, and pods that are nominated to it and not less important."""
         state, gone = self.hypothesis.engine.state, self.removed_pods
-        uids = state.nodes.residents[self.hypothesis.row]
+        row, least = self.hypothesis.row, self.hypothesis.pod.priority
+        on_node = dict.fromkeys(state.nodes.residents[row])
+        nominated = state.preemptions.on(self.hypothesis.node.name)
+        uids = on_node | dict.fromkeys(
+            uid for uid in nominated if state.pods[uid].pod.priority >= least
+        )
+        uids.pop(self.hypothesis.pod.uid, None)
         residents = [state.pods[uid] for uid in uids if uid not in gone]
         return sorted(residents, key=lambda each: (each.pod.priority, -each.booking_order))
 

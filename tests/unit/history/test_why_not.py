@@ -159,6 +159,19 @@ def test_the_change_for_a_refusal(
     assert _texts(_found(pod, [node], present)) == texts
 
 
+def test_room_that_is_kept_for_a_nominated_pod() -> None:
+    """A less important one does not keep it, so it stays."""
+    nominated = [
+        Pod(uid=name, name=name, spec=_spec(1500), priority=priority, nominated_node="n1",
+            gates=("wait",))
+        for name, priority in (("a", -1), ("b", 5))
+    ]  # fmt: skip
+    found = _found(_pod(1000), [make_node("n1", cpu=2000)], nominated)
+    assert _texts(found) == [
+        ["request at most 500m of cpu instead of 1"], ["remove the pod default/b (priority 5)"],
+    ]  # fmt: skip
+
+
 def test_the_smallest_skew_with_which_it_lands() -> None:
     constraint = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)
     nodes = [
