@@ -29,7 +29,7 @@ from eventsched.cli.archive_options import (
 from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.log_at import first_position
-from eventsched.cli.output.tables import table
+from eventsched.cli.output.tables import printable, table
 from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
@@ -307,8 +307,8 @@ def _line(
 ) -> str:
     """A line of the table; the cause is in a wide one alone."""
     if output == WIDE:
-        return _WIDE_LINE.format(position, at, cause, kind, pod, text)
-    return _LINE.format(position, at, kind, pod, text)
+        return printable(_WIDE_LINE.format(position, at, cause, kind, pod, text))
+    return printable(_LINE.format(position, at, kind, pod, text))
 
 
 def _object(stored: StoredRecord, uid: str | None, names: dict[str, str]) -> str:

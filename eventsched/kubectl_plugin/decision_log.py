@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from eventsched.cli.answers.answer_forms import WIDE, document_of_several, is_document
+from eventsched.cli.output.tables import printable
 from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.cluster.kube.http.api import JSON
 from eventsched.domain.errors import InputError, UnavailableError
@@ -191,7 +192,7 @@ def _written(decision: msgspec.Raw, output: str) -> str:
     cells: tuple[object, ...] = (row.position, at, row.outcome, row.attempt, pod)
     if output == WIDE:
         cells += (row.profile, f"{row.feasible}/{row.evaluated}", row.runner_up or "-")
-    return " ".join(_line(output).format(*cells, _what(row)).splitlines())
+    return printable(" ".join(_line(output).format(*cells, _what(row)).splitlines()))
 
 
 def _what(row: _LoggedDecision) -> str:

@@ -30,7 +30,7 @@ def decision(position: int, **fields: Any) -> dict[str, Any]:
 
 
 REFUSED = {"outcome": "unschedulable", "node": None, "score": None, "runner_up": None,
-           "plugin": "NodePorts", "reason": "no free\nports"}  # fmt: skip
+           "plugin": "NodePorts", "reason": "no \x1b[2Jfree\nports"}  # fmt: skip
 
 
 class ScriptedDecisions:
@@ -71,7 +71,7 @@ def test_the_newest_come_last(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["POSITION", "TIME", "OUTCOME", "ATTEMPT", "POD", "WHAT"],
         ["9", "2026-11-21", "15:17:19.240", "unschedulable", "2", "shop/web",
-         "NodePorts:", "no", "free", "ports"],
+         "NodePorts:", "no", "�[2Jfree", "ports"],
         ["20", "2026-11-21", "15:17:19.240", "scheduled", "2", "shop/web",
          "node-1", "(score", "87)"],
     ]  # fmt: skip

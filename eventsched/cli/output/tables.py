@@ -11,6 +11,17 @@ from eventsched.cli.screen.colours import Paint, Style, plain
 MIN_WRAPPED_WIDTH = 16
 """Minimum width of a wrapped column, in characters."""
 _GAP = 3
+_CONTROLS = {
+    number: "\N{REPLACEMENT CHARACTER}"
+    for number in (*range(32), *range(127, 160))
+    if chr(number) not in "\t\n"
+}
+
+
+def printable(text: str) -> str:
+    """Text without characters that would control the terminal: messages in a log come from plugins,
+    extenders and the cluster."""
+    return text.translate(_CONTROLS)
 
 
 def width_of_output() -> int:
@@ -33,7 +44,7 @@ def table(
     further headings, as they are. With a ``width`` the widest columns are wrapped to it. ``styles``
     are those of the rows, None for no style."""
     titles = [*(title.upper() for title in header), *names]
-    cells = [titles, *([str(cell) for cell in row] for row in rows)]
+    cells = [titles, *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(titles))]
     longest = [max(len(word) for row in cells for word in (row[c].split() or [""]))
                for c in range(len(titles))]  # fmt: skip
@@ -74,6 +85,7 @@ def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
 
 def filled(text: str, width: int) -> str:
     """A paragraph, wrapped to the width (0: one line)."""
+    text = printable(text)
     if not width:
         return text
     return "\n".join(wrap(text, max(width, MIN_WRAPPED_WIDTH), break_long_words=False))

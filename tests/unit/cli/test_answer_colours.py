@@ -1,5 +1,7 @@
 """Colours of answers: of states, of what was added and removed, of findings; of nothing else."""
 
+import re
+
 import pytest
 
 from eventsched.cli.output.diagnosis_output import diagnosis_text
@@ -57,6 +59,15 @@ def test_rows_are_painted_after_they_are_laid_out() -> None:
     assert all(line.startswith(RED) and line.endswith(END) for line in lines[1:-1])
     assert len(lines) > 3
     assert lines[-1] == "long"
+
+
+def test_messages_cannot_control_the_terminal() -> None:
+    """Of the pages' API in words, too: a plugin or an extender may have written anything."""
+    hostile = "\x1b[2J\x9b31m\x07full"
+    display = Display(80, paint=painted)
+    shown = display.line(hostile, Style.BOLD) + display.table(("x",), [(hostile,)])
+    assert re.sub(r"\x1b\[[0-9]+m", "", shown) == "�[2J�31m�fullX\n�[2J�31m�full"
+    assert table((), [("a\tb\nc",)], ("y",)) == "y\na\tb\nc"
 
 
 @pytest.mark.parametrize(
