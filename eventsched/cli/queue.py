@@ -4,8 +4,9 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog
@@ -28,7 +29,7 @@ from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import uid_key
-from eventsched.history.past_state.anomalies import stored_anomalies
+from eventsched.history.past_state.anomalies import StoredAnomalies, stored_anomalies
 from eventsched.history.past_state.missed_wake_ups import (
     FlushedPod,
     MissedWakeUp,
@@ -44,6 +45,9 @@ from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState, state_at
 from eventsched.scheduling.engine import Engine
+
+if TYPE_CHECKING:
+    from eventsched.questions.past.past_pods import PastPods
 
 _MOST_ANOMALIES = 20
 """Anomalies of each view that are shown without --full."""
@@ -78,9 +82,9 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--anomalies", action="store_true",
-        help="show what goes wrong instead: pods that starve or that no node would take, "
-        "workloads that are evicted or pods that are nominated again and again, and preemptions "
-        "that were for nothing",
+        help="show what goes wrong instead, or went wrong at --at: pods that starve or that no "
+        "node would take, workloads that are evicted or pods that are nominated again and again, "
+        "and preemptions that were for nothing",
     )  # fmt: skip
     for name, default in (("from", "the beginning"), ("until", "the end")):
         parser.add_argument(
@@ -146,9 +150,9 @@ def wait_estimates(
     return estimates(asked, past, now)
 
 
-def _refuse_waiting(options: argparse.Namespace, chosen: str) -> None:
+def _refuse_waiting(options: argparse.Namespace, chosen: str, *names: str) -> None:
     """Raises InputError if options about the pods that wait are given beside another question."""
-    for name in ("at", "queue"):
+    for name in names:
         if getattr(options, name) is not None:
             problem = f"is about the pods that wait, not about {chosen}"
             raise InputError(f"--{name}", problem, "leave one of the two out")
@@ -156,29 +160,51 @@ def _refuse_waiting(options: argparse.Namespace, chosen: str) -> None:
 
 def _run_anomalies(options: argparse.Namespace) -> int:
     """Prints the anomalies of a log in a database."""
-    _refuse_waiting(options, "--anomalies")
+    _refuse_waiting(options, "--anomalies", "queue")
+    most = sys.maxsize if options.full else _MOST_ANOMALIES
+    place = ""
     with opened_log(options) as opened:
         log, stream = opened.log, opened.log.stream
         if not isinstance(log, Reader):
             problem = "are views of a database, which this log is not in"
             remedy = "name its database, or one that `eventsched db restore` has put the archive in"
             raise InputError("--anomalies", problem, remedy)
-        most = sys.maxsize if options.full else _MOST_ANOMALIES
-        found = stored_anomalies(log.view_rows, stream, most)
-        last = log.last_batch()
-    now = time.time_ns() // 1_000
-    if last is not None and is_virtual(last.records[-1].at):
-        now = last.records[-1].at
+        if options.at is None:
+            found = stored_anomalies(log.view_rows, stream, most)
+            last = log.last_batch()
+            now = time.time_ns() // 1_000
+            if last is not None and is_virtual(last.records[-1].at):
+                now = last.records[-1].at
+        else:
+            found, past = _past_anomalies(log, options.at, most)
+            now = past.now
+            place = place_text({"position": past.position, "now": now}, stream) + "\n\n"
     if is_document(options.output):
         print_document(anomalies_json(stream, found, most), options.output)
     else:
-        print(anomalies_text(found, now, most))
+        print(f"{place}{anomalies_text(found, now, most)}")
     return 0
+
+
+def _past_anomalies(log: Reader, at: str, most: int) -> "tuple[StoredAnomalies, PastPods]":
+    """The anomalies at a position or time, as the API answers them, and the pods there."""
+    # Only here: the questions of the API import this module.
+    from eventsched.questions.past.past_anomalies import past_anomalies
+    from eventsched.questions.past.past_pods import past_pods
+    from eventsched.questions.states import FoldedStates, nodes_filled
+    from eventsched.questions.streams import DatabaseStreams
+    from eventsched.questions.visibility import EVERYTHING
+
+    with closing(DatabaseStreams(log.address)) as streams:
+        stream = streams.open(log.stream)
+        with FoldedStates().at(stream, at, "--at") as folded:
+            past = past_pods(stream, folded, nodes_filled(folded))
+        return past_anomalies(stream, EVERYTHING, past, most), past
 
 
 def _run_missed(options: argparse.Namespace) -> int:
     """Prints the missed wake-ups between two positions."""
-    _refuse_waiting(options, "--missed-wake-ups")
+    _refuse_waiting(options, "--missed-wake-ups", "at", "queue")
     with opened_log(options) as opened:
         log, stream = opened.log, opened.log.stream
         begin = 0 if options.from_ is None else opened.position(options.from_, "--from")

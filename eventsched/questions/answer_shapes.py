@@ -351,8 +351,7 @@ class AnomalyKind(msgspec.Struct, frozen=True, kw_only=True):
 
 class AnomaliesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The anomalies of a stream: the pods that starve, longest first, then the newest of the
-    others, at most ``limit`` of each kind. ``kinds`` are all that are looked for:
-    in the past neither evictions nor nominations that are repeated."""
+    others, at most ``limit`` of each kind. ``kinds`` are all that are looked for."""
 
     stream: str
     kinds: list[AnomalyKind]

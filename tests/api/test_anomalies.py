@@ -121,7 +121,28 @@ def test_the_command_prints_what_the_api_answers(
     assert not [name for name in evicted if "web-2" in name]
 
 
-@pytest.mark.parametrize("more", [("--at", "3"), ("--queue", "active"), ("--missed-wake-ups",)])
+def test_the_command_prints_what_the_api_answers_about_the_past(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its place in the log before it, in text."""
+    at = 66
+    with closing(DatabaseStreams(address)) as streams:
+        desk = Desk(streams, FoldedStates())
+        client = Client(application(desk, OpenGate(local_only=True)))
+        past, present = client.get(f"{ASKED}&at={at}"), client.get(ASKED)
+    assert past["anomalies"] not in ([], present["anomalies"])
+    words = ("queue", "--anomalies", "--at", str(at), "--database", address, "--stream", STREAM)
+    assert main([*words, "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == past
+    assert main([*words]) == 0
+    place, _, count, *_ = capsys.readouterr().out.splitlines()
+    assert f"position {at}" in place
+    assert count == f"{len(past['anomalies'])} findings"
+    assert main([*words[:3], "9999", *words[4:]]) == 2
+    assert "--at: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [("--queue", "active"), ("--missed-wake-ups",)])
 def test_what_does_not_go_together(
     address: str, more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

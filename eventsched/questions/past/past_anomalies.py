@@ -1,8 +1,7 @@
 """Anomalies of the past: the pods that starved or that no node would take, of the state at a
-position, and preemptions that had been for nothing before it. The rules are those of the views
-starving_pods, unplaceable_pods and preempted_for_nothing, which are about the present.
-
-What goes back and forth is not looked for: view ping_pongs looks at the newest victims only.
+position, what went back and forth, and preemptions that had been for nothing before it. The rules
+are those of the views starving_pods, unplaceable_pods, ping_pongs and preempted_for_nothing, which
+are about the present.
 """
 
 from bisect import bisect_right
@@ -12,7 +11,6 @@ from typing import Any
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED, Code
 from eventsched.domain.units import SECOND
 from eventsched.history.past_state.anomalies import (
-    FOR_NOTHING,
     LONG_WAIT_MINUTES,
     STARVING,
     UNPLACEABLE,
@@ -21,13 +19,12 @@ from eventsched.history.past_state.anomalies import (
     wasted_preemptions,
 )
 from eventsched.questions.past.now_at import refusal_of
+from eventsched.questions.past.past_ping_pongs import past_ping_pongs
 from eventsched.questions.past.past_pods import PastPods, first_queued
 from eventsched.questions.pod_rows import QUEUES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
-PAST_KINDS = (STARVING, UNPLACEABLE, FOR_NOTHING)
-"""The kinds that are looked for in the past."""
 _ON_NODES = ("bound", "binding", "waiting")
 _FACTS = ("priority", "state", "attempts", "owner_kind", "owner_name")
 _NEWEST = """
@@ -41,7 +38,7 @@ def past_anomalies(
 ) -> StoredAnomalies:
     """The anomalies before a position, at most ``limit`` of each kind, as those of the present.
     Raises UnavailableError."""
-    waits: dict[str, list[Anomaly]] = {STARVING: [], UNPLACEABLE: []}
+    anomalies: dict[str, list[Anomaly]] = {STARVING: [], UNPLACEABLE: []}
     placed = _placed(past)
     for row, came, began in _long_waits(stream, past):
         if not sees.sees(row["namespace"]):
@@ -57,15 +54,17 @@ def past_anomalies(
         found = Anomaly(
             kind, row["namespace"], row["name"], row["uid"], began, row["seq"], facts
         )  # fmt: skip
-        waits[kind].append(found)
-    for each in waits.values():
+        anomalies[kind].append(found)
+    for each in anomalies.values():
         each.sort(key=lambda found: (found.since, found.seq))
+    for kind, again in past_ping_pongs(stream, past).items():
+        anomalies[kind] = [each for each in again if sees.sees(each.namespace)]
     visible, values = sees.condition("v.namespace")
     wasted = wasted_preemptions(
         stream.rows.of_views, stream.name, limit, visible, values, past.position
     )
-    totals = {kind: len(found) for kind, found in waits.items()} | dict(wasted.totals)
-    listed = [each for found in waits.values() for each in found[:limit]]
+    totals = {kind: len(found) for kind, found in anomalies.items()} | dict(wasted.totals)
+    listed = [each for found in anomalies.values() for each in found[:limit]]
     return StoredAnomalies([*listed, *wasted.found], totals)
 
 
