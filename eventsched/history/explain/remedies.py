@@ -93,8 +93,8 @@ _OF_CODES = {
     "VolumeLimitExceeded": "add a node whose driver can attach one more volume",
     "NodeFeatureMissing": "add a node that declares the features that it needs",
     "SchedulingGated": "remove its scheduling gates",
-    "DynamicResourcesRefused": "let a kube-scheduler schedule it, pods with resource claims are"
-    " not scheduled here",
+    "DynamicResourcesRefused": "remove its resource claims, or let a kube-scheduler schedule it,"
+    " pods with resource claims are not scheduled here",
     "CoschedulingRefused": "make room for all members of its group at once, and create those that"
     " are missing",
     "CapacitySchedulingRefused": "raise its namespace's ElasticQuota, or delete pods that use it",
