@@ -204,6 +204,27 @@ def test_no_pods_match(watched: Watched, url: str) -> None:
         expect(page).to_have_url(re.compile("ever=true"))
 
 
+def test_an_owner_leads_to_its_workload(watched: Watched, url: str) -> None:
+    """If it is of a kind that has a page."""
+
+    def owned(route: Route) -> None:
+        answer = route.fetch().json()
+        for pod, kind in zip(answer["pods"], ("Job", "Queue"), strict=False):
+            pod |= {"owner_kind": kind, "owner_name": "a b"}
+        route.fulfill(json=answer)
+
+    with watched.page() as page:
+        page.route(re.compile("/api/v1/pods"), owned)
+        page.goto(f"{url}/pods?stream={ODD}")
+        owners = page.locator("#pods td.owner")
+        expect(owners.nth(1)).to_have_text("a b")
+        name = page.locator(f"{ROWS} th").first.inner_text()
+        expect(owners.first.get_by_role("link")).to_have_attribute(
+            "href", f"/workloads/{name.split('/')[0]}/Job/a%20b?stream={ODD}"
+        )
+        expect(owners.nth(1).get_by_role("link")).to_have_count(0)
+
+
 def test_the_list_says_how_many_pods_there_are(watched: Watched, url: str) -> None:
     """Though only the first ones are loaded."""
     with watched.page() as page:
@@ -291,6 +312,10 @@ def test_the_list_is_usable_beside_a_pod(watched: Watched, url: str) -> None:
         assert place.evaluate(TOP_ROW) == name
         heights = page.locator(ROWS).evaluate_all("(rows) => rows.map((row) => row.offsetHeight)")
         assert set(heights) == {29}  # as without a pod beside them
+        page.goto(f"{url}/pods?stream={TIGHT}&at=700&sort=-attempts&show={quote(name)}")
+        expect(heads.filter(visible=True).filter(has_text="Attempts")).to_have_count(1)
+        page.goto(f"{url}{EVER}&show={quote(name)}")
+        expect(page.locator("#panel h1")).to_be_visible()
         page.keyboard.press("Escape")
         expect(heads.filter(visible=True)).to_have_count(8)
         assert place.evaluate(TOP_ROW) == name
@@ -477,9 +502,14 @@ def test_narrow_and_without_javascript(watched: Watched, url: str, dark: bool) -
         expect(page.get_by_label("Name contains")).to_be_visible()
         page.get_by_role("button", name="All filters").click()
         expect(page.get_by_label("Plugin", exact=True)).to_be_visible()
-        page.goto(f"{url}/pods?stream={ODD}&by=reason")
-        assert watched.accessibility(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
+        for by in ("reason", "owner"):
+            page.goto(f"{url}/pods?stream={ODD}&by={by}")
+            page.locator("a.toggle").first.click()
+            expect(page.locator(".opened li").first).to_be_visible()
+            assert watched.accessibility(page) == []
+            assert page.evaluate("document.documentElement.scrollWidth") == NARROW[0]
+            groups = page.get_by_role("region", name="Groups, table")
+            assert groups.evaluate("(place) => place.scrollWidth <= place.clientWidth")
     with watched.page(script=False) as page:
         page.goto(f"{url}{EVER}&limit=10")
         first = page.locator("#pods tbody th").all_inner_texts()

@@ -11,6 +11,7 @@ const KEPT = 20; // pages in memory
 const AHEAD = 40; // rows beyond those in sight
 const NARROW = "(max-width: 900px)"; // the chosen pod is below the list, as in pages.css
 const KEYS = ["group", "open"]; // parameters that the page has from an answer, and nobody types
+const WORKLOADS = ["Deployment", "Job", "ReplicaSet", "StatefulSet", "DaemonSet"]; // kinds with a page
 const SOUGHT = 10; // pages in which the pod of the address is looked for
 
 let list = null;
@@ -126,13 +127,13 @@ function rowOf(pod, number) {
     "tr",
     { role: "row", "aria-rowindex": number + 2, "aria-current": name === shown ? "true" : null },
     element("th", { role: "rowheader", scope: "row" }, element("a", { href: url, "data-show": name, class: "cell" }, name)),
-    cell("owner", pod.owner_name ?? ""),
+    element("td", { role: "cell", class: "owner" }, ownerLink(pod)),
     cell(null, element("span", { class: `state ${pod.state}` }), pod.state),
     cell("waits", age(pod.wait_seconds)),
     cell("number attempts", pod.attempts),
     cell("plugin", ...breakable(pod.plugin ?? "")),
     cell("why", pod.reason ?? ""),
-    element("td", { role: "cell", class: "node" }, nodeLink(pod.node)),
+    element("td", { role: "cell", class: "node" }, cellLink(pod.node, ["nodes", pod.node])),
   );
   for (const each of row.cells) {
     each.title = each.textContent;
@@ -141,11 +142,23 @@ function rowOf(pod, number) {
   return row;
 }
 
-function nodeLink(node) {
-  if (!node) return element("span", { class: "cell" });
+// The stream and the time of the page, which its links keep.
+function keptQuery() {
   const here = new URL(location.href).searchParams;
-  const kept = new URLSearchParams(["stream", "at"].filter((each) => here.get(each)).map((each) => [each, here.get(each)]));
-  return element("a", { class: "cell", href: `/nodes/${encodeURIComponent(node)}${kept.size ? `?${kept}` : ""}` }, node);
+  return new URLSearchParams(["stream", "at"].filter((each) => here.get(each)).map((each) => [each, here.get(each)]));
+}
+
+// A text that leads to the page of a path, or is empty.
+function cellLink(text, path) {
+  if (!text) return element("span", { class: "cell" });
+  const query = keptQuery();
+  const href = `/${path.map(encodeURIComponent).join("/")}${query.size ? `?${query}` : ""}`;
+  return element("a", { class: "cell", href }, text);
+}
+
+function ownerLink({ namespace, owner_kind: kind, owner_name: name }) {
+  if (WORKLOADS.includes(kind)) return cellLink(name, ["workloads", namespace, kind, name]);
+  return element("span", { class: "cell" }, name ?? "");
 }
 
 function spacer(height) {
@@ -254,9 +267,7 @@ async function showPod(name) {
   if (!name) return;
   const cut = name.indexOf("/");
   const path = [name.slice(0, cut), name.slice(cut + 1)].map(encodeURIComponent).join("/");
-  const here = new URL(location.href).searchParams;
-  const kept = new URLSearchParams(["stream", "at"].filter((each) => here.get(each)).map((each) => [each, here.get(each)]));
-  const url = `/pods/${path}?${kept}`;
+  const url = `/pods/${path}?${keptQuery()}`;
   const close = element("button", { type: "button", class: "close" }, "Close");
   close.addEventListener("click", () => choose(""));
   try {

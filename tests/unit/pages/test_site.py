@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -194,17 +194,21 @@ def test_every_answer_has_the_policy(path: str) -> None:
     assert "set-cookie" not in headers
 
 
-def test_data_in_a_page_cannot_end_its_element() -> None:
+@pytest.mark.parametrize("kind", ["Job", MARKUP])
+def test_data_in_a_page_cannot_end_its_element(kind: str) -> None:
+    """The owner is a link if its kind has a page, and the node always."""
     pod = {
         **dict.fromkeys(("owner_name", "wait_seconds", "plugin", "reason"), MARKUP),
         "namespace": MARKUP, "name": MARKUP, "state": MARKUP, "attempts": 1, "node": MARKUP,
-        "wait_seconds": None,
+        "wait_seconds": None, "owner_kind": kind,
     }  # fmt: skip
     text = client(GivenApi(pods={**PODS, "pods": [pod]})).get("/pods?owner=" + MARKUP).text
     assert "alert(1)" in text
     assert "<script>alert" not in text
     data = text.partition('id="answer">')[2].partition("</script>")[0]
     assert json.loads(data)["pods"] == [pod]
+    assert ('href="/workloads/' in text) == (kind == "Job")
+    assert f'href="/nodes/{quote(MARKUP, safe="")}"' in text
 
 
 def test_problems_have_pages() -> None:
