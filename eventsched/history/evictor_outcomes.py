@@ -12,16 +12,16 @@ FOUND_NODE = (Outcome.SCHEDULED, Outcome.WAITING)
 
 
 def evictor_outcome(freed: str, landed: str, *, is_gone: bool) -> str:
-    """One of EVICTOR_OUTCOMES. ``landed`` is the node of the next attempt that found one, "" if
-    none did."""
+    """One of EVICTOR_OUTCOMES, for records: of a log that need not be in a database. ``landed`` is
+    the node of the next attempt that found one, "" if none did."""
     if landed:
         return ON_FREED_NODE if landed == freed else ELSEWHERE
     return GONE if is_gone else STILL_WAITING
 
 
 def evictor_outcome_sql(freed: str, landed: str, gone: str) -> str:
-    """The same as an expression of SQL; the arguments are columns, ``landed`` and ``gone`` null if
-    there is none."""
+    """The same as an expression of SQL, for rows, which are filtered and counted by it; the
+    arguments are columns, ``landed`` and ``gone`` null if there is none."""
     return (
         f"CASE WHEN {landed} = {freed} THEN '{ON_FREED_NODE}' "
         f"WHEN {landed} IS NOT NULL THEN '{ELSEWHERE}' "

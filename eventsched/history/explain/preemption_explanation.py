@@ -9,7 +9,7 @@ import numpy as np
 from eventsched.domain import records
 from eventsched.domain.records import PodDecided, PodDeleted, PreemptionDecided
 from eventsched.domain.records.verdicts import STORED_NO_NODE, Detail
-from eventsched.history.evictor_outcomes import FOUND_NODE, evictor_outcome
+from eventsched.history.evictor_outcomes import ELSEWHERE, FOUND_NODE, evictor_outcome
 from eventsched.history.explain.evidence import Evidence, uid_key
 
 NODES_SHOWN = 4
@@ -70,11 +70,14 @@ def unused_room(evidence: Evidence, uid: str, steps: Iterable[Any]) -> UnusedRoo
             decided = record
         elif isinstance(record, PodDecided) and record.outcome in FOUND_NODE:
             found = None if decided is None else (decided, record.node)
-    if found is None or found[0].node == found[1]:
+    if found is None:
         return None
-    names = evidence.names(found[0].victims)
-    victims = tuple(names.get(each, each) for each in found[0].victims)
-    return UnusedRoom(found[0].node, victims, found[1])
+    decided, landed = found
+    if evictor_outcome(decided.node, landed, is_gone=False) != ELSEWHERE:
+        return None
+    names = evidence.names(decided.victims)
+    victims = tuple(names.get(each, each) for each in decided.victims)
+    return UnusedRoom(decided.node, victims, landed)
 
 
 def explain_preemption(

@@ -14,7 +14,6 @@ from eventsched.history.evictor_outcomes import (
     GONE,
     ON_FREED_NODE,
     STILL_WAITING,
-    evictor_outcome,
     evictor_outcome_sql,
 )
 from eventsched.questions.findings.finding_answers import (
@@ -74,7 +73,7 @@ SELECT v.seq, v.at, v.node, v.spared, CAST(v.pod AS text) AS uid, p.namespace, p
        p.seq AS arrived, m.seq AS preemptor_arrived, pn.priority AS priority,
        pn.owner_kind, pn.owner_name,
        mn.priority AS preemptor_priority, l.seq AS landed, l.node AS landed_on,
-       f.seq AS preemptor_gone
+       {_OUTCOME} AS outcome
 FROM eventsched_log.victim v
 LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
 LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
@@ -232,8 +231,6 @@ def _preemption(
     first = rows[0]
     names = _names(sees, first["preemptor_namespace"], first["preemptor_name"], first["preemptor"])
     is_seen = names[2] is not None
-    is_gone = first["preemptor_gone"] is not None
-    outcome = evictor_outcome(first["node"], first["landed_on"] or "", is_gone=is_gone)
     return EvictionRow(
         position=first["seq"],
         at=iso(first["at"]),
@@ -243,7 +240,7 @@ def _preemption(
         uid=names[2],
         priority=None if names[2] is None else priorities.get(names[2]),
         decided=first["decided"] if is_seen else None,
-        outcome=outcome if is_seen else None,
+        outcome=first["outcome"] if is_seen else None,
         landed_on=first["landed_on"] if is_seen else None,
         landed=first["landed"] if is_seen else None,
         victims=[_victim(sees, priorities, row) for row in rows],
