@@ -53,7 +53,7 @@ def test_a_configuration_is_checked_and_run(
             re.compile(re.escape(f"{url}/what-if?until=400&stream={TIGHT}&result="))
         )
         answer = page.request.post(
-            f"{url}/api/v1/what-if?stream={TIGHT}&until=400", data=MOST_ALLOCATED
+            f"{url}/api/v1/what-if?stream={TIGHT}&until=400&limit=1000", data=MOST_ALLOCATED
         ).json()
         assert answer["moved"] > 1
         expect(outcome).to_contain_text(f"{answer['moved']} pods would be on another node")
@@ -67,10 +67,23 @@ def test_a_configuration_is_checked_and_run(
         is_accessible()
         pods = outcome.locator(".moved-pods tbody th")
         names = [f"{each['namespace']}/{each['name']}" for each in answer["differences"]]
+        expect(page.get_by_role("navigation", name="Pods that differ")).to_have_count(2)
+        assert len(names) > 25
+        page.get_by_label("Number of pods").fill("7")
         for wanted in (sorted(names), sorted(names, reverse=True)):
-            outcome.get_by_role("button", name="Pod", exact=True).press("Enter")
-            expect(pods).to_have_text(wanted)
+            outcome.get_by_role("link", name="Pod", exact=True).press("Enter")
+            expect(pods).to_have_text(wanted[:25])
+        outcome.get_by_role("link", name="Next").first.click()
+        expect(pods).to_have_text(wanted[25:50])
+        expect(page.locator("#differences")).to_be_focused()
+        expect(page.get_by_role("heading", name="Pods that differ")).to_be_in_viewport()
+        expect(page.get_by_label("Number of pods")).to_have_value("7")
         is_accessible()
+        page.go_back()
+        expect(pods).to_have_text(wanted[:25])
+        page.reload()
+        expect(pods).to_have_text(wanted[:25])
+        page.goto(page.url.partition("&sort")[0])
         moved = answer["differences"][0]
         outcome.get_by_role("link", name=f"{moved['namespace']}/{moved['name']}").click()
         expect(page.locator("#timeline-title")).to_be_visible()

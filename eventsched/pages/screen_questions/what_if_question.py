@@ -1,8 +1,8 @@
 """What the page What-if asks: the configuration in force, and then, by its two forms, what would
 have been with another one, or where pods would go."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from eventsched.pages.api_call import call_of
 from eventsched.pages.configuration_changes import PLAIN, changed_form, require_known
@@ -12,6 +12,10 @@ TRY, CHANGE = "try", "change"
 """The values of the field ``ask`` of the form with pods, and of the button that changes the
 configuration by the fields beside it."""
 _RANGE = ("from", "until", "nodes")
+_MOST_LISTED = 1_000
+"""Pods that differ in an answer, as many as the API gives."""
+_ROWS = 25
+"""Pods that differ on a page."""
 _SIDES = """\
 SELECT stream, state, count(*) AS pods FROM eventsched.pods_now
 WHERE stream IN ({stream}, {stored}) GROUP BY stream, state ORDER BY state, stream;"""
@@ -59,7 +63,8 @@ def posted(request: PageRequest, form: Mapping[str, str], answer: Any) -> PageQu
     stream, store = request.query.get("stream"), form.get("store", "")
     values = {name: form.get(name, "") for name in _RANGE}
     sort = form.get("sort", "")
-    call = call_of("/what-if", {"stream": stream, **values, "store": store, "sort": sort})
+    asked = {**values, "store": store, "sort": sort, "limit": str(_MOST_LISTED)}
+    call = call_of("/what-if", {"stream": stream, **asked})
     configuration = form.get("configuration", "")
     file = "config.yaml" if configuration.strip() else ""
     words = ["replay", "--what-if", *([file] if file else [])]
@@ -78,3 +83,51 @@ def _trial(request: PageRequest, form: Mapping[str, str]) -> PageQuestion:
     call = call_of("/try", stream=stream, at=at, count=count)
     body = form.get("pods", "").encode()
     return PageQuestion(call, "", command(*words, stream=stream), body, "pods.yaml")
+
+
+class DifferencePage(NamedTuple):
+    """A page of the pods that differ: its ``rows``, of which the first is number ``first``, counted
+    from 1; the order ``by`` which they are ("": as the answer has them), with ``is_down`` the
+    largest first; and the offsets of the pages before and after it, None if there is none."""
+
+    rows: list[Any]
+    first: int
+    by: str
+    is_down: bool
+    previous: int | None
+    next: int | None
+
+    @property
+    def sort(self) -> str:
+        """Their order, as an address names it."""
+        return f"{'-' if self.is_down else ''}{self.by}"
+
+    def sorted_by(self, key: str) -> str:
+        """The order that the title of a column leads to: the other way round if they are sorted by
+        it. The highest priority comes first."""
+        is_down = not self.is_down if key == self.by else key == "priority"
+        return f"{'-' if is_down else ''}{key}"
+
+
+def difference_page(listed: list[Any], query: Mapping[str, str]) -> DifferencePage:
+    """The page that ``sort`` (a column's name, after "-" the other way round) and ``offset`` of an
+    address ask for; what they cannot mean does not count."""
+    keys: dict[str, Callable[[Any], Any]] = {
+        "name": lambda pod: (pod["namespace"], pod["name"]),
+        "priority": lambda pod: pod["priority"],
+        "before": lambda pod: pod["before"]["node"],
+        "node": lambda pod: pod["after"]["node"],
+        "why": lambda pod: (pod["reason"]["plugin"], pod["reason"]["text"]),
+    }
+    asked = query.get("sort", "")
+    by, is_down = asked.removeprefix("-"), asked.startswith("-")
+    if by in keys:
+        listed = sorted(listed, key=keys[by], reverse=is_down)
+    given = query.get("offset", "")
+    offset = int(given) if given.isascii() and given.isdecimal() and len(given) < 10 else 0
+    offset = offset if offset < len(listed) else 0
+    end = offset + _ROWS
+    return DifferencePage(
+        listed[offset:end], offset + 1, by if by in keys else "", is_down and by in keys,
+        max(offset - _ROWS, 0) if offset else None, end if end < len(listed) else None,
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 // the result.
 
 import { element } from "./elements.js";
-import { fetchApi, notice, onAnswer, post, pushUrl, showParts } from "./shell.js";
+import { fetchApi, notice, onAnswer, post, pushUrl, refresh, showParts } from "./shell.js";
 
 const PAUSE = 400; // ms without a key before a configuration is checked, and what is typed is kept
 
@@ -145,7 +145,6 @@ function keepTyped() {
 }
 
 onAnswer(() => {
-  makeSortable();
   const isTyped = Boolean(history.state?.typed);
   if (isTyped) {
     fillIn(history.state.typed);
@@ -165,31 +164,16 @@ addEventListener("popstate", () => clearTimeout(timer)); // the fields are those
 
 // --- the pods that differ ---------------------------------------------------------------------
 
-// The title of each column is a button that sorts the rows which are there.
-function makeSortable() {
-  for (const head of document.querySelectorAll("#outcome th[data-sorts]:not(:has(button))")) {
-    const button = element("button", { type: "button", class: "sorts", title: "Sort by it" });
-    button.append(...head.childNodes);
-    head.append(button);
-  }
-}
-
-function sortBy(head) {
-  const body = head.closest("table").tBodies[0];
-  const down = head.getAttribute("aria-sort") === "ascending";
-  const text = (row) => row.cells[head.cellIndex].textContent.trim();
-  const compare = head.dataset.sorts === "number"
-    ? (one, other) => Number(text(one)) - Number(text(other))
-    : (one, other) => text(one).localeCompare(text(other), "en", { numeric: true });
-  const rows = [...body.rows].sort((one, other) => (down ? compare(other, one) : compare(one, other)));
-  for (const each of head.parentNode.cells) each.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", down ? "descending" : "ascending");
-  body.append(...rows);
-}
-
-document.addEventListener("click", (event) => {
-  const button = event.target.closest("th[data-sorts] button.sorts"); // others are of a form
-  if (button) sortBy(button.closest("th"));
+// Another page or order of them keeps what is typed in both forms.
+document.addEventListener("click", async (event) => {
+  const turn = event.target.closest("#outcome a.turns");
+  if (!turn || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  event.preventDefault();
+  keepTyped();
+  pushUrl(turn.href, { typed: typed() });
+  await refresh({ isWhole: true });
+  place("differences")?.focus({ preventScroll: true });
+  place("differences")?.scrollIntoView();
 });
 
 // --- a run ------------------------------------------------------------------------------------
@@ -235,14 +219,13 @@ function showResult(page, form, isChange) {
   const { address } = page.getElementById("outcome").dataset;
   keepTyped();
   if (isChange) adoptChanges(form, page);
-  if (address && address !== location.search) pushUrl(address, { typed: typed() });
+  if (address && address !== location.search) pushUrl(`${address}#outcome`, { typed: typed() });
   else keepTyped();
   getSelection().removeAllRanges(); // a part with selected text is not replaced
   const wrong = page.querySelector("form[data-ask] [autofocus]")?.name;
   for (const each of page.querySelectorAll("[autofocus]")) each.removeAttribute("autofocus"); // is for a page that is loaded
   showParts(page);
   markFields(page);
-  makeSortable();
   if (wrong) focusWrong(form.elements[wrong]);
   else {
     place("outcome").focus({ preventScroll: true });

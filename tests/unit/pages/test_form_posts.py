@@ -1,12 +1,14 @@
 """The page What-if over an API whose answers are given: its forms, and events with progress."""
 
 import json
+import re
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from eventsched.pages.screen_questions.what_if_question import difference_page
 from tests.unit.pages.test_site import MARKUP, GivenApi, Page, Pages
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -82,7 +84,7 @@ def test_another_configuration() -> None:
     headers = {**FORM, "Sec-Fetch-Site": "same-origin"}
     page = _post(api, headers, ask="what-if", configuration="a: 1\r\n", nodes=" +2xn ", until=" ")
     path, query, passed_on = api.asked[-1]
-    assert (path, query) == ("/api/v1/what-if", "stream=live&nodes=%2B2xn")
+    assert (path, query) == ("/api/v1/what-if", "stream=live&nodes=%2B2xn&limit=1000")
     assert api.bodies[-1] == b"a: 1\n"
     assert passed_on[b"sec-fetch-site"] == b"same-origin"
     assert (page.status_code, page.headers["cache-control"]) == (200, "no-cache")
@@ -195,29 +197,62 @@ def test_a_result_says_how_long_it_is_kept(fields: dict[str, str]) -> None:
     assert words not in Pages(_api()).get("/what-if").text
 
 
-def test_a_part_of_the_pods_that_differ_says_which() -> None:
-    """The titles of its columns ask for the same what-if again, in another order."""
-    fields = {"ask": "what-if", "configuration": f"a: {MARKUP}", "until": "80"}
-    page = _post(_api(**{"what-if": {**RESULT, "differing": 359}}), sort="priority", **fields)
-    assert "1 of 359 are shown, the highest priority first." in page.text
-    assert "<code>--full</code>" in page.text
-    assert "<code>limit=1000</code>" in page.text
-    assert "data-sorts" not in page.text
-    assert 'class="number" aria-sort="descending"><button class="sorts" name="sort"' in page.text
-    for sort in ("name", "priority", "node"):
-        assert f'name="sort" value="{sort}" form="again"' in page.text
-    again = page.text.partition('id="again"')[2].partition("</form>")[0]
-    assert 'name="until" value="80"' in again
-    assert 'name="configuration" value="a: &lt;/script&gt;' in again
-    whole = _post(_api(**{"what-if": {**RESULT, "differing": 1}}), **fields).text
-    assert "are shown" not in whole
-    assert whole.count("data-sorts") == 5
+def _differing(number: int) -> list[dict[str, Any]]:
+    """Pods that differ; their priorities count down."""
+    [pod] = RESULT["differences"]
+    return [{**pod, "name": f"p{place:03}", "priority": -place} for place in range(number)]
+
+
+def test_pods_that_differ_have_pages_with_addresses() -> None:
+    """Without a script, too: the address has the result, the order and the page."""
+    pages = Pages(_api(**{"what-if": {**RESULT, "differences": _differing(120), "differing": 120}}))
+    sent = urlencode({"ask": "what-if", "configuration": "a: 1", "until": "80"}).encode()
+    address = pages.get("/what-if?stream=live", FORM, "POST", sent).headers["location"]
+
+    def names(at: str) -> list[str]:
+        return re.findall(r">a/(p\d+)</a></th>", pages.get(f"/what-if{at}").text)
+
+    first = address.removesuffix("#outcome")
+    everything = [f"p{place:03}" for place in range(120)]
+    assert names(first) == everything[:25]
+    for offset, sort, wanted in (
+        (50, "", everything[50:75]), (100, "", everything[100:]),
+        (0, "-name", everything[:-26:-1]),
+        (100, "priority", everything[19::-1]), (0, "-priority", everything[:25]),
+        (120, "", everything[:25]), (0, "-nothing", everything[:25]),
+    ):  # fmt: skip
+        assert names(f"{first}&sort={sort}&offset={offset}") == wanted
+    page = pages.get(f"/what-if{first}&sort=priority&offset=50").text
+    assert "<span>51 to 75 of 120</span>" in page
+    linked = first.replace("&", "&amp;")
+    for link in ("priority&amp;offset=25", "priority&amp;offset=75", "-priority", "name"):
+        assert f'href="{linked}&amp;sort={link}#differences"' in page
+    assert page.count('aria-sort="ascending"') == 1
+    assert "are listed" not in page
+
+
+def test_pages_of_a_result_that_has_just_come_lead_to_its_address() -> None:
+    """The script shows the page that came with the events, which is of another address."""
+    result = {**RESULT, "differences": _differing(120), "differing": 1200}
+    answer = _post(EventfulApi("result", result), EVENTS, ask="what-if", configuration="")
+    page = json.loads(answer.text.partition("event: page\ndata: ")[2])
+    address = re.search(r'data-address="([^"]+)"', page)
+    assert address is not None
+    assert f'href="{address[1]}&amp;offset=25#differences"' in page
+    assert "120 of 1\u202f200 are listed, in the order of arrival" in page
+
+
+def test_a_page_of_pods_that_differ_is_asked_for_with_any_text() -> None:
+    pods = _differing(60)
+    for offset in ("x", "-1", "60", "9" * 12, "٣"):
+        assert difference_page(pods, {"offset": offset}).first == 1
+    assert difference_page(pods, {"sort": "why"}).rows == pods[:25]
 
 
 def test_the_order_of_the_pods_that_differ() -> None:
     api = _api()
     page = _post(api, ask="what-if", configuration="", sort="waited")
-    assert api.asked[-1][1] == "stream=live&sort=waited"
+    assert api.asked[-1][1] == "stream=live&sort=waited&limit=1000"
     assert '<option value="waited" selected>' in page.text
 
 
