@@ -43,7 +43,7 @@ from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.state_at import FoldedState, state_at
+from eventsched.runtime.queries.state_at import FoldedState, dropped_error, state_at
 from eventsched.scheduling.engine import Engine
 
 if TYPE_CHECKING:
@@ -208,6 +208,8 @@ def _run_missed(options: argparse.Namespace) -> int:
     with opened_log(options) as opened:
         log, stream = opened.log, opened.log.stream
         begin = 0 if options.from_ is None else opened.position(options.from_, "--from")
+        if isinstance(log, Reader) and options.from_ is not None and begin < log.begin:
+            raise dropped_error(log, begin, "--from")
         end = log.head.next
         if options.until_ is not None:
             end = min(end, opened.position(options.until_, "--until"))

@@ -393,12 +393,16 @@ def test_the_state_of_a_dropped_part_is_in_the_archive(
         assert f"needs records before position {first}, which were dropped" in message
         assert f"{day}.batches.parquet" in message or words[1] != "1"
         assert "--from-archive FOLDER" in message
-    for command in (["testcase", "1"], ["log", "list", "--from", "1"]):
-        assert main([*command, "--database", small]) == (2 if command[0] == "testcase" else 0)
+    missed = ["queue", "--missed-wake-ups", "--from", "1"]
+    for command in (["testcase", "1"], ["log", "list", "--from", "1"], missed):
+        assert main([*command, "--database", small]) == (0 if command[0] == "log" else 2)
         assert f"an archive has them ({day}.batches.parquet)" in capsys.readouterr().err
     with closing(DatabaseStreams(small)) as streams:
         client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
-        for path in ("/decisions/1", "/decisions/1/verdicts", "/state?at=1"):
+        for path in (
+            "/decisions/1", "/decisions/1/verdicts", "/decisions?until=1", "/state?at=1",
+            "/activity?at=1", "/queue/flushed?at=1",
+        ):  # fmt: skip
             assert f"an archive has them ({day}.batches.parquet)" in client.problem(path, 400)
     for position in (start.position, end):
         assert main(["state", "--at", str(position), "--database", small]) == 0

@@ -5,6 +5,7 @@ from eventsched.api.desk.asked import Asked
 from eventsched.cli.log_at import first_position
 from eventsched.domain.errors import InputError
 from eventsched.questions.streams import LoggedStream
+from eventsched.runtime.queries.state_at import dropped_error
 
 _LONGEST = 100
 """Characters that are read: more make neither a position nor a time."""
@@ -19,7 +20,7 @@ def position_range(asked: Asked, stream: LoggedStream) -> tuple[int, int | None]
 
 def given_range(asked: Asked, stream: LoggedStream) -> tuple[int | None, int | None]:
     """The positions of the times from and until, None for one that is left out. Raises
-    InputError, also if from is after until."""
+    InputError, also if from is after until, or if all records of the range were dropped."""
     places: list[int | None] = []
     for name in ("from", "until"):
         text = asked.values[name]
@@ -28,6 +29,8 @@ def given_range(asked: Asked, stream: LoggedStream) -> tuple[int | None, int | N
     if low is not None and high is not None and low > high:
         since, end = (asked.values[name][:_LONGEST] for name in ("from", "until"))
         raise InputError("from", f"{since!r} is after until ({end!r})", "exchange them")
+    if high is not None and high < stream.log.begin:
+        raise dropped_error(stream.log, high, "until")
     return low, high
 
 

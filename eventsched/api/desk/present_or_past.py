@@ -22,7 +22,7 @@ from eventsched.questions.overviews.recent_activity import RecentActivity, recen
 from eventsched.questions.overviews.unmatched_filters import unmatched
 from eventsched.questions.past.now_at import now_at
 from eventsched.questions.past.past_rows import past_pods_page
-from eventsched.questions.past.positions import LogPosition, log_position, position_of
+from eventsched.questions.past.positions import LogPosition, kept_position_of, log_position
 from eventsched.questions.pod_rows import PodRowFilter, count_of_pods, pods_page
 from eventsched.questions.streams import LoggedStream
 
@@ -131,9 +131,9 @@ def timeline_answer(asked: Asked) -> Any:
 
 
 def end_of(asked: Asked, stream: LoggedStream) -> int | None:
-    """The position of ``at``; None for the present."""
+    """The position of ``at``; None for the present. Raises InputError."""
     at = asked.values["at"]
-    return None if at is None else position_of(stream, at)
+    return None if at is None else kept_position_of(stream, at)
 
 
 def pod_of_path(asked: Asked, stream: LoggedStream) -> str:

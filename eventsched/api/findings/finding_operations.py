@@ -17,7 +17,7 @@ from eventsched.questions.findings.flushed_pods import flushed_pods_page
 from eventsched.questions.findings.node_verdicts import node_verdicts
 from eventsched.questions.findings.preemption_rows import EvictionFilter, evictions_page
 from eventsched.questions.findings.refusal_counts import RefusalFilter, refusal_counts
-from eventsched.questions.past.positions import position_of
+from eventsched.questions.past.positions import kept_position_of
 
 
 def _evictions(asked: Asked) -> Any:
@@ -43,13 +43,13 @@ def _refusals(asked: Asked) -> Any:
 
 def _flushed(asked: Asked) -> Any:
     values, stream = asked.values, asked.stream()
-    end = None if values["at"] is None else position_of(stream, values["at"])
+    end = None if values["at"] is None else kept_position_of(stream, values["at"])
     return flushed_pods_page(stream, asked.sees, values["before"], values["limit"], end)
 
 
 def _node_verdicts(asked: Asked) -> Any:
     values, stream = asked.values, asked.stream()
-    end = None if values["at"] is None else position_of(stream, values["at"])
+    end = None if values["at"] is None else kept_position_of(stream, values["at"])
     return node_verdicts(stream, asked.sees, values["node"], end)
 
 

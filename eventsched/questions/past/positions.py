@@ -6,6 +6,7 @@ from eventsched.cli.log_at import OpenLog
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.questions.streams import LoggedStream
+from eventsched.runtime.queries.state_at import dropped_error
 
 _TIME = """
 SELECT CAST(b.body -> CAST(:position - b.first AS integer) ->> 0 AS bigint) AS at
@@ -34,6 +35,15 @@ def position_of(stream: LoggedStream, at: str) -> int:
     head = stream.rows.head
     if position > head:
         raise InputError("at", f"the log ends at position {head}", f"name a position up to {head}")
+    return position
+
+
+def kept_position_of(stream: LoggedStream, at: str) -> int:
+    """The same, of which the log still has what came before. Raises InputError, also for a position
+    in a part that was dropped."""
+    position = position_of(stream, at)
+    if position < stream.log.begin:
+        raise dropped_error(stream.log, position, "at")
     return position
 
 
