@@ -27,7 +27,7 @@ SIDE = {
     "samples": [{"seconds": 1.0, "requested": {MARKUP: 0.5}, "waiting": 3}],
 }  # fmt: skip
 LIFE = {"node": MARKUP, "waited": 1.0, "evicted": False}
-RESULT = {
+RESULT: dict[str, Any] = {
     "stream": "live", "rules": "configuration 0", "loop": "closed", "first": 70, "end": 90,
     "moved": 1, "differing": 2, "before": SIDE, "after": {**SIDE, "pending": 0, "placed": 5},
     "differences": [{
