@@ -40,6 +40,7 @@ from eventsched.process.exit_codes import BAD_INPUT, DIFFERS, ENVIRONMENT, STOPP
 TEXT = "text/plain"
 _WIDEST = 1_000
 """Characters of a line that the API makes at most."""
+_STORY = ("width", "full", "bars", "colours")
 _QUEUES = ("active", "backoff", "unschedulable", "gated")
 
 
@@ -122,13 +123,17 @@ def _explain(options: argparse.Namespace, namespace: str) -> ApiQuestion:
     within = target.namespace or namespace
     if target.kind == POD:
         params = {"attempt": options.attempt, "node": options.node}
-        return ApiQuestion(path("pods", within, target.name, "explain"), params | _words(options))
+        return ApiQuestion(
+            path("pods", within, target.name, "explain"), params | _words(options, *_STORY)
+        )
     for option in ("attempt", "node"):
         if getattr(options, option) is not None:
             problem = f"is about one pod, and {target.word} is a workload"
             raise InputError(f"--{option}", problem, "name one of its pods, or leave it out")
     kind = target.full_name.split("/")[-2]
-    return ApiQuestion(path("workloads", within, kind, target.name, "explain"), _words(options))
+    return ApiQuestion(
+        path("workloads", within, kind, target.name, "explain"), _words(options, *_STORY)
+    )
 
 
 def _why_not(options: argparse.Namespace, namespace: str) -> ApiQuestion:
@@ -136,12 +141,12 @@ def _why_not(options: argparse.Namespace, namespace: str) -> ApiQuestion:
     if target.kind != POD:
         raise InputError("POD", f"{target.word} is a workload", "name one of its pods")
     place = path("pods", target.namespace or namespace, target.name, "why-not")
-    words = _only(_words(options), "width", "colours")
+    words = _words(options, "width", "colours")
     return ApiQuestion(place, {"node": options.node, "attempt": options.attempt, **words})
 
 
 def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
-    words = _only(_words(options), "width", "full", "colours")
+    words = _words(options, "width", "full", "colours")
     params = {"queue": options.queue, "at": options.at, **words}
     if is_document(options.output):
         params |= {"limit": "1000"}
@@ -151,30 +156,26 @@ def _queue(options: argparse.Namespace, namespace: str) -> ApiQuestion:
 
 
 def _try(options: argparse.Namespace, namespace: str) -> ApiQuestion:
-    words = _only(_words(options), "width", "full", "colours")
+    words = _words(options, "width", "full", "colours")
     params = {"count": options.count, "at": options.at, **words}
     if options.output == "text":
         params["text"] = "true"
     return ApiQuestion("/try", params, read_text(options.filename).encode())
 
 
-def _words(options: argparse.Namespace) -> dict[str, str]:
-    """The parameters of an answer in words."""
+def _words(options: argparse.Namespace, *names: str) -> dict[str, str | None]:
+    """Some of the parameters of an answer in words; those that say nothing are None, so that a
+    scheduler of an earlier version need not know them."""
+    if is_document(options.output):
+        return {}
     display = display_of_output()
-    return {
-        "width": str(min(display.width, _WIDEST)),
-        "full": _flag(options.full),
-        "bars": _flag(display.bars),
-        "colours": _flag(display.paint is painted),
+    words = {
+        "width": str(min(display.width, _WIDEST)) if display.width else None,
+        "full": "true" if options.full else None,
+        "bars": "true" if display.bars else None,
+        "colours": "true" if display.paint is painted else None,
     }
-
-
-def _only(words: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: words[name] for name in names}
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
 
 
 # --- answers ----------------------------------------------------------------------------------
