@@ -39,7 +39,9 @@ def with_distance(at: int, now: int) -> str:
     return f"{moment(at).partition('.')[0]} UTC ({relative})"
 
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_UNITS = (86_400, 3600, 60, 1)
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_LENGTH = re.compile("".join(f"(?:{_NUMBER}{unit})?" for unit in "dhms"), re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,5})d )?(\d{1,2}):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,6}))?)?")
 _DAY = 86_400_000_000
 _FROM_START = " from start"
@@ -47,19 +49,21 @@ _FROM_START = " from start"
 
 def read_moment(text: str, now: int, *, virtual: bool) -> int:
     """The time (µs) that a word of the command line means: ISO 8601 (UTC unless it says), as
-    ``moment`` writes it, a time of day (the last such time until ``now``), or a length such as
-    ``10m`` before ``now``; the last two in a simulation (``virtual``) after its beginning. With
-    ``ago`` a length is one before ``now`` there, too; ``from start`` says that it is not. Raises
-    ValueError."""
+    ``moment`` writes it, a time of day (the last such time until ``now``), or a length before
+    ``now``, such as ``10m``, or ``4m10s`` as ``rough`` writes it; the last two in a simulation
+    (``virtual``) after its beginning. With ``ago`` a length is one before ``now`` there, too;
+    ``from start`` says that it is not. Raises ValueError."""
     words = text.strip().removesuffix(" UTC")
     if virtual and words.endswith(_FROM_START):
         words = words.removesuffix(_FROM_START).rstrip()
     text = words.removesuffix(" ago").rstrip()
     if clock := _CLOCK.fullmatch(text):
         return _read_clock(clock, now, virtual=virtual)
-    number, unit = text[:-1], text[-1:]
-    if unit in _UNITS and number.replace(".", "", 1).isdecimal():
-        length = round(float(number) * _UNITS[unit] * 1_000_000)
+    if (parts := _LENGTH.fullmatch(text)) and text:
+        seconds = sum(
+            float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True)
+        )
+        length = round(seconds * 1_000_000)
         return length if virtual and text == words else now - length
     moved = datetime.fromisoformat(text)
     moved = moved if moved.tzinfo is not None else moved.replace(tzinfo=UTC)

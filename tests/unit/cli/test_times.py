@@ -24,6 +24,9 @@ HOUR = 3_600_000_000
         ("1h", NOON - HOUR),
         ("1h ago", NOON - HOUR),
         ("1.5h", NOON - 3 * HOUR // 2),
+        ("1h30m ago", NOON - 3 * HOUR // 2),
+        ("1d02h", NOON - 26 * HOUR),
+        ("59m60s", NOON - HOUR),
     ],
 )
 def test_of_a_log(text: str, at: int) -> None:
@@ -46,7 +49,8 @@ def test_a_length_before_the_end_of_a_simulation(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:0", "100:00"]
+    "text",
+    ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:0", "100:00", "30m1h", "h", "1m-5s"],
 )
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(ValueError):
