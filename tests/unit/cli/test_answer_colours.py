@@ -1,17 +1,25 @@
 """Colours of answers: of states, of what was added and removed, of findings; of nothing else."""
 
 import re
+from typing import Any
 
 import pytest
 
 from eventsched.cli.output.diagnosis_output import diagnosis_text
+from eventsched.cli.output.queues.queue_output import queue_text
 from eventsched.cli.output.state_output import difference_lines
 from eventsched.cli.output.tables import table
+from eventsched.cli.output.trial_output import trial_text
 from eventsched.cli.screen.colours import Style, painted, style_of_wait
 from eventsched.cli.screen.display import Display
+from eventsched.domain.records import Queue
+from eventsched.domain.state.pod_state import PodState
 from eventsched.eventlog.inspection.database_checks import Diagnosis
 from eventsched.eventlog.inspection.database_findings import DatabaseFinding, Severity
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
+from eventsched.history.past_state.waiting_pods import WaitingPod
+from eventsched.runtime.queries.trial_run import TrialRun, TriedPod
+from tests.builders import SECOND, make_pod
 
 RED, GREEN, YELLOW, DIM = (f"\x1b[{style.value}m" for style in (
     Style.RED, Style.GREEN, Style.YELLOW, Style.DIM,
@@ -68,6 +76,29 @@ def test_messages_cannot_control_the_terminal() -> None:
     shown = display.line(hostile, Style.BOLD) + display.table(("x",), [(hostile,)])
     assert re.sub(r"\x1b\[[0-9]+m", "", shown) == "�[2J�31m�fullX\n�[2J�31m�full"
     assert table((), [("a\tb\nc",)], ("y",)) == "y\na\tb\nc"
+
+
+def test_rows_of_pods_that_wait_are_painted_by_their_age() -> None:
+    now, ages = 1_000 * SECOND, {"old": 600, "late": 60, "new": 59}
+    pods = [
+        WaitingPod(PodState(make_pod(name)), Queue.ACTIVE, 1, None, now - age * SECOND, 0, ())
+        for name, age in ages.items()
+    ]
+    text = queue_text(pods, now, {}, display=Display(paint=painted))
+    begins = [line.partition("1 ")[0] for line in text.splitlines()[-3:]]
+    assert begins == [RED, YELLOW, ""]
+
+
+def test_rows_of_tried_pods_are_painted_by_what_comes_of_them() -> None:
+    tried = (
+        TriedPod(make_pod("no")), TriedPod(make_pod("yes"), node="n1"),
+        TriedPod(make_pod("evicts"), node="n1", victims=("default/x",)),
+    )  # fmt: skip
+    simulation: Any = None
+    text = trial_text(TrialRun(simulation, tried), None, None, display=Display(paint=painted))
+    rows = [line for line in text.splitlines() if "default/" in line]
+    begins = [line.partition("default")[0] for line in rows]
+    assert begins == [RED, "", YELLOW]
 
 
 @pytest.mark.parametrize(

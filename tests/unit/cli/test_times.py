@@ -50,7 +50,21 @@ def test_a_length_before_the_end_of_a_simulation(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "ago", "25:00", "1d 10:00", "10:61", "10", "noon", "1:0", "100:00", "30m1h", "h", "1m-5s"],
+    [
+        "",
+        "ago",
+        "25:00",
+        "1d 10:00",
+        "10:61",
+        "10",
+        "noon",
+        "1:0",
+        "100:00",
+        "30m1h",
+        "h",
+        "1m-5s",
+        "10m from start",
+    ],
 )
 def test_others_are_refused(text: str) -> None:
     with pytest.raises(ValueError):

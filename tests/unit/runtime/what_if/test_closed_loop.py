@@ -123,6 +123,22 @@ def test_exactly_the_pods_that_must_move(moving: int, tmp_path: Path) -> None:
     assert causes == {"score": moving, "verdict": 0, "draw": 0, "other": 0}
 
 
+def test_scores_are_told_before_their_weight(tmp_path: Path) -> None:
+    nodes = [
+        make_node("large", cpu=8000, memory=16 << 30),
+        make_node("small", cpu=4000, memory=8 << 30),
+    ]
+    _, log = simulated(nodes, [TracePod(make_pod("p"), arrives_at=0, runs_for=30 * SECOND)])
+    weighted = MOST_ALLOCATED.replace(
+        "{score: {", "{score: {enabled: [{name: NodeResourcesFit, weight: 10}], "
+    )
+    done = run_closed(whole(log), rules(configured(weighted, tmp_path)))
+    [reason] = [fate.reason for fate in done.fates if fate.differs]
+    assert reason is not None
+    scores = "small scores 25 here, large 12, times the weight 10: 250 and 120; with all plugins "
+    assert reason.text.startswith(scores)
+
+
 def test_causes_are_those_of_the_reasons(tmp_path: Path) -> None:
     """Without preemption later pods find other nodes full, or are decided at other times."""
     _, log = simulated(*important())
