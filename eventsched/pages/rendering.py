@@ -16,7 +16,7 @@ from eventsched.pages.screen_questions.what_if_question import difference_page
 from eventsched.pages.story_links import linked, linked_step
 
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
-_LENGTH = re.compile(r"[0-9]+(\.[0-9]*)?[smhd]")
+_LENGTH = re.compile(r"([0-9]*\.?[0-9]+[smhd])+")
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 
 
@@ -105,8 +105,8 @@ def typed_time(text: str) -> str:
 
 
 def is_length(text: str) -> bool:
-    """Whether a text is a length of time alone, such as ``10m``: in a simulation one after its
-    beginning."""
+    """Whether a text is a length of time alone, such as ``10m`` or ``4m10s``: in a simulation one
+    after its beginning."""
     return _LENGTH.fullmatch(text) is not None
 
 

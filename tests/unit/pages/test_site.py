@@ -416,6 +416,7 @@ def test_a_length_says_what_it_counts_from_in_a_simulation(
     text = client(api).get(f"/pods?{name}=30m").text
     assert ("30m after the start of the simulation" in text) == is_said
     assert (f'<a href="?{name}=30m+ago">' in text) == is_said
+    assert ("4m10s after the start" in client(api).get(f"/pods?{name}=4m10s").text) == is_said
     assert "after the start" not in client(api).get(f"/pods?{name}=30m+ago").text
 
 
