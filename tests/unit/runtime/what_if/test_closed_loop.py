@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 import pytest
 
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
@@ -276,6 +277,23 @@ def test_a_range_without_decisions() -> None:
         run_closed(whole(log, 0, 2), SAME)
     with pytest.raises(InputError, match=rf"the next one before it is at position {decided};"):
         run_closed(whole(log, log.head), SAME)
+
+
+@pytest.mark.parametrize("first", [0, 40])
+def test_pods_without_a_profile_wait_and_those_of_other_schedulers_do_not(
+    first: int, tmp_path: Path
+) -> None:
+    nodes, arrivals = important()
+    theirs = msgspec.structs.replace(make_pod("theirs"), scheduler_name="theirs")
+    _, log = simulated(nodes, [TracePod(theirs), *arrivals])
+    renamed = configured(
+        NO_PREEMPTION.replace("- plugins", "- schedulerName: x\n  plugins"), tmp_path
+    )
+    done = run_closed(whole(log, first), rules(renamed))
+    document = closed_document(done)
+    waiting = document["after"]["samples"][-1]["waiting"]
+    assert {"default-scheduler": waiting} == done.unscheduled
+    assert document["before"]["samples"][-1]["waiting"] < waiting
 
 
 def test_fragmentation_by_the_pods_that_waited_when_the_range_began() -> None:
