@@ -270,8 +270,8 @@ def test_the_image_fits() -> None:
     known = project["optional-dependencies"]
     here = "in-cluster"
     extras = re.findall(r"EXTRAS=(\S+)", text)
-    own = [f"{here},prometheus{more}" for more in (",embedded", ",archive", "")]
-    assert extras == [*own[:2], "cluster,prometheus", own[2]]
+    own = [f"{here},prometheus,otel{more}" for more in (",embedded", ",archive", "")]
+    assert extras == [*own[:2], "cluster,prometheus,otel", own[2]]
     assert all(extra in known for each in extras for extra in each.split(","))
     for overlay in OVERLAYS:
         (container,) = pod_spec(rendered(overlay))["containers"]
