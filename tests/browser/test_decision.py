@@ -164,6 +164,13 @@ def test_why_not_gives_the_remedy(watched: Watched, url: str) -> None:
         answer = page.request.get(f"{pod}/why-not", params=asked).json()
         for change in answer["remedies"][0]:
             expect(page.locator(".heat-panel")).to_contain_text(change["text"])
+        items = page.locator(".heat-panel .why-not > ul > li")
+        expect(items).to_have_count(len(answer["remedies"]) if answer["remedies"][1:] else
+                                    len(answer["remedies"][0]))  # fmt: skip
+        assert items.first.evaluate("item => getComputedStyle(item).listStyleType") == "disc"
+        expect(page.locator(".heat-panel")).to_contain_text(
+            "do one of these:" if answer["remedies"][1:] else "It lands there if you"
+        )
         expect(page.locator(".heat-panel .lead")).to_contain_text(
             f"{node} is refused by NodeResourcesFit: Insufficient cpu"
         )

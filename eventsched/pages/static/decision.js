@@ -219,7 +219,7 @@ class DecisionScreen {
 
   #whyNot(name) {
     const button = element("button", { type: "button" }, `Why not ${name}?`);
-    const place = element("div", { class: "why-not", "aria-live": "polite" }, button);
+    const place = element("div", { class: "why-not remedies", "aria-live": "polite" }, button);
     button.addEventListener("click", async () => {
       place.replaceChildren(element("p", {}, "Deciding it again…"));
       try {
@@ -286,14 +286,24 @@ function remedies(found, whatIf) {
       `${found.node} is refused by ${failedPlugins.join(", ") || "the search"}: ${reasons.join("; ")}.`));
   }
   if (found.shortfall) parts.push(shortfall(found.node, found.shortfall));
-  found.remedies.filter((changes) => changes.length > 0).forEach((changes, number) => {
-    parts.push(element("p", {}, number ? "Or it lands there if you" : "It lands there if you"),
-      element("ul", {}, ...changes.map((change) => element("li", {}, change.text, ...whatElse(change, whatIf)))));
-  });
+  parts.push(...alternatives(found.remedies.filter((changes) => changes.length > 0), whatIf));
   const times = found.decisions === 1 ? "once" : `${found.decisions} times`;
   const asked = found.extendersAsked ? "" : " Extenders were not asked.";
   parts.push(element("p", { class: "quiet" }, `Decided again ${times} to prove it.${asked}`));
   return parts;
+}
+
+// The remedies, of which one is enough; of the changes of a remedy each is needed.
+function alternatives(remedies, whatIf) {
+  const items = (changes) => changes.map((change) => element("li", {}, change.text, ...whatElse(change, whatIf)));
+  if (!remedies.length) return [];
+  if (remedies.length === 1) {
+    const needed = remedies[0].length > 1 ? " do all of these" : "";
+    return [element("p", {}, `It lands there if you${needed}:`), element("ul", {}, ...items(remedies[0]))];
+  }
+  const each = remedies.map((changes) => changes.length === 1 ? items(changes)[0]
+    : element("li", {}, "all of these:", element("ul", {}, ...items(changes))));
+  return [element("p", {}, "It lands there if you do one of these:"), element("ul", {}, ...each)];
 }
 
 // The way to What-if with the weight that a remedy changes: it would move other pods, too.

@@ -217,13 +217,15 @@ def test_a_node_that_scores_less_is_short_of_points(shortfall: dict[str, Any], s
     text = client(api).get(at).text
     assert said in text
     assert text.index(said) < text.index("weigh it") < text.index("pin it")
+    ways = text.partition("<p>It lands on n1 if you do one of these:</p>")[2].partition("</ul>")[0]
+    assert ways.count("<li>") == 2, "alternatives are items of one list"
     assert text.count('/what-if?stream=live&amp;plugin=Fit&amp;weight=9#other-rules"') == 1
     assert "weight=9" not in Pages(api, what_ifs=False).get(at).text
 
 
 def test_a_refusal_of_a_node_comes_before_what_would_help() -> None:
     landing = {"lands": False, "failedPlugins": ["Fit", MARKUP], "reasons": ["a", "b"], "behind": 0}
-    found = {
+    found: dict[str, Any] = {
         "node": "n1", "attempt": 1, "landing": landing, "shortfall": None, "givenUp": None,
         "remedies": [[{"kind": "NodeUncordoned", "text": "uncordon it"}]], "stuck": None,
         "decisions": 4, "extendersAsked": True,
@@ -236,6 +238,16 @@ def test_a_refusal_of_a_node_comes_before_what_would_help() -> None:
     text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
     said = "n1 is refused by Fit, &lt;/script"
     assert ": a; b.</p>" in text.partition(said)[2].partition("uncordon it")[0]
+    assert "if you:</p>\n  <ul><li>uncordon it</li></ul>" in text
+    found["remedies"] = [[{"kind": "NodeUncordoned", "text": each} for each in ("one", "two")]]
+    needed = "<ul><li>one</li><li>two</li></ul>"
+    text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
+    assert f"if you do all of these:</p>\n  {needed}" in text
+    found["remedies"] += [[{"kind": "NodeUncordoned", "text": "three"}]]
+    text = client(api).get("/pods/prod/a?stream=live&why-not=n1").text
+    assert (
+        f"if you do one of these:</p>\n  <ul><li>all of these:{needed}</li><li>three</li>" in text
+    )
 
 
 @pytest.mark.parametrize("code", ["Unschedulable", "UnschedulableAndUnresolvable"])
