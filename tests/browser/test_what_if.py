@@ -70,8 +70,10 @@ def test_a_configuration_is_checked_and_run(
         expect(page.get_by_role("navigation", name="Pods that differ")).to_have_count(2)
         assert len(names) > 25
         page.get_by_label("Number of pods").fill("7")
-        for wanted in (sorted(names), sorted(names, reverse=True)):
-            outcome.get_by_role("link", name="Pod", exact=True).press("Enter")
+        title = outcome.get_by_role("columnheader", name="Pod", exact=True)
+        for order, wanted in (("ascending", sorted(names)), ("descending", sorted(names)[::-1])):
+            title.get_by_role("link").press("Enter")
+            expect(title).to_have_attribute("aria-sort", order)
             expect(pods).to_have_text(wanted[:25])
         outcome.get_by_role("link", name="Next").first.click()
         expect(pods).to_have_text(wanted[25:50])
