@@ -138,6 +138,21 @@ def test_two_attempts_are_compared_by_one_link(results: str) -> None:
     assert len(compared) == len(set(compared))
 
 
+@pytest.mark.parametrize("left_out", [0, 7])
+def test_attempts_that_are_left_out_are_not_counted_as_all(left_out: int) -> None:
+    """Nor is the oldest of the others the first attempt."""
+    attempts = [
+        {"attempt": number, "seq": number, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
+         "outcome": "scheduled", "node": f"n{number}", "message": "", "refusals": [],
+         "feasible": 2, "evaluated": 3}
+        for number in (8, 9, 10)
+    ]  # fmt: skip
+    explained = {"older": [], "attempts": attempts, **({"left_out": left_out} if left_out else {})}
+    text = client(GivenApi(timeline=TIMELINE, explain=explained)).get("/pods/prod/a").text
+    assert ("3 in all" in text, "the newest 3" in text) == (not left_out, bool(left_out))
+    assert ("from the first to the last attempt" in text) is (not left_out)
+
+
 def test_refusals_alike_in_words_say_what_differs() -> None:
     same = {"plugin": "Fit", "reasons": ["Insufficient cpu"], "examples": ["n1"]}
     other = {**same, "plugin": "Taint", "nodes": 1, "code": "Unschedulable"}
