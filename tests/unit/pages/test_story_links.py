@@ -141,7 +141,7 @@ def test_two_attempts_are_compared_by_one_link(results: str) -> None:
 @pytest.mark.parametrize("left_out", [0, 7])
 def test_attempts_that_are_left_out_are_not_counted_as_all(left_out: int) -> None:
     """Nor is the oldest of the others the first attempt."""
-    attempts = [
+    attempts: list[dict[str, Any]] = [
         {"attempt": number, "seq": number, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
          "outcome": "scheduled", "node": f"n{number}", "message": "", "refusals": [],
          "feasible": 2, "evaluated": 3}
