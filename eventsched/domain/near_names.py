@@ -5,6 +5,7 @@ the ratio of ``difflib``. To compare one pair takes some ten microseconds, so of
 names only those are compared that can be nearest, judged by the characters they share.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
@@ -18,6 +19,7 @@ _LEAST_RATIO = 0.5
 """The least likeness: names of nodes often differ only in their last characters."""
 _MOST_COMPARED = 500
 """Names that are compared as a whole, at most."""
+_ZEROS = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
 def offer(name: str, known: Collection[str], otherwise: str = "") -> str:
@@ -35,9 +37,9 @@ def offer(name: str, known: Collection[str], otherwise: str = "") -> str:
 def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) -> list[str]:
     """The names that are most like this one, the nearest first: those that
     ``difflib.get_close_matches`` finds, unless more than ``_MOST_COMPARED`` could be as near. If
-    some differ from it in case only, these alone."""
+    some differ from it only in case or in zeros before a number, these alone."""
     names = [other for other in known if _could_be_near(name, other, least_ratio)]
-    if same := {other for other in names if other != name and other.lower() == name.lower()}:
+    if same := {other for other in names if other != name and _are_alike(name, other)}:
         return sorted(same)[:_OFFERED]
     if not names:
         return []
@@ -56,6 +58,14 @@ def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) 
             keep = heappushpop if len(found) == _OFFERED else heappush
             keep(found, (ratio, names[place]))
     return [near for _, near in sorted(found, reverse=True)]
+
+
+def _are_alike(name: str, other: str) -> bool:
+    """Whether two names differ in case or in zeros before a number at most: web-3, WEB-03."""
+    # The first comparison is quick, and hardly any name passes it.
+    return name.lower().replace("0", "") == other.lower().replace("0", "") and (
+        _ZEROS.sub("", name.lower()) == _ZEROS.sub("", other.lower())
+    )
 
 
 def _could_be_near(name: str, other: str, least_ratio: float) -> bool:

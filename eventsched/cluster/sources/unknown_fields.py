@@ -1,4 +1,5 @@
-"""Refuses fields of pods, workloads and node templates that the Kubernetes API does not know.
+"""Refuses fields of pods, workloads and node templates that the Kubernetes API does not know, and
+resources that no container may request.
 
 An API server answers a misspelt field with a warning or an error. Here it would go unseen, and a
 pod whose ``reqests`` are not read fits anywhere. Only what scheduling reads is checked, and the
@@ -121,6 +122,9 @@ TYPES = {
 ``name:Type`` if the value, or each item of a list, is of a type of the table."""
 _KEPT = {"ObjectMeta": ("clusterName", "initializers")}
 """Fields of former versions, which old manifests may still have."""
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+"""Resources of containers without a domain, beside hugepages (pkg/apis/core/helper,
+IsStandardContainerResourceName)."""
 
 
 def refuse_unknown_fields(obj: Mapping[str, Any], kind: str, where: str) -> None:
@@ -148,6 +152,24 @@ def _check(field: Field, kind: str) -> None:
             raise Field(None, field, shown).wrong(f"{kind} has no such field", remedy)
         if within:
             _check(field.get(name), within)
+    if kind == "ResourceRequirements":
+        _check_resource_names(field.get("requests"))
+        _check_resource_names(field.get("limits"))
+
+
+def _check_resource_names(amounts: Field) -> None:
+    """Refuses a resource without a domain that is not a container's. Source:
+    pkg/apis/core/validation, validateContainerResourceName."""
+    if type(amounts.value) is not dict:
+        return
+    for name in amounts.value:
+        if type(name) is not str or "/" in name or name.startswith("hugepages-"):
+            continue
+        if name not in _CONTAINER_RESOURCES:
+            remedy = near_names.offer(
+                name, _CONTAINER_RESOURCES, "write it with its domain, such as nvidia.com/gpu"
+            )
+            raise Field(None, amounts, name).wrong("is not a resource of containers", remedy)
 
 
 @cache

@@ -65,12 +65,43 @@ def test_an_unknown_field_is_refused(job: Any, path: str, remedy: str) -> None:
     assert refused.value.remedy.startswith(remedy)
 
 
+@pytest.mark.parametrize(
+    ("amounts", "path", "remedy"),
+    [
+        ({"requests": {"memory": 1, "cpuu": "500m"}}, "requests.cpuu", "did you mean cpu?"),
+        ({"limits": {"storage": 1}}, "limits.storage", "did you mean ephemeral-storage?"),
+        (
+            {"requests": {"zzz": 1}},
+            "requests.zzz",
+            "write it with its domain, such as nvidia.com/gpu",
+        ),
+    ],
+)
+def test_a_resource_that_no_container_may_request_is_refused(
+    amounts: Any, path: str, remedy: str
+) -> None:
+    """validateContainerResourceName of the API server refuses it, too."""
+    with pytest.raises(InputError) as refused:
+        refuse_unknown_fields(_job(containers=[{"resources": amounts}]), "Job", "f")
+    assert refused.value.where == f"f: spec.template.spec.containers[0].resources.{path}"
+    assert refused.value.problem == "is not a resource of containers"
+    assert refused.value.remedy == remedy
+
+
+def test_resources_of_containers_pass() -> None:
+    names = ("cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "nvidia.com/gpu")
+    amounts = {"requests": dict.fromkeys(names, 1), "limits": {1: 1}, "claims": [{"name": "gpu"}]}
+    refuse_unknown_fields(_job(containers=[{"resources": amounts}]), "Job", "f")
+
+
 def test_all_fields_of_the_api_pass() -> None:
     """Each type with all its fields, an object within each that is checked further."""
 
     def full(kind: str) -> dict[str, Any]:
         pairs = [entry.partition(":") for entry in TYPES[kind].split()]
-        return {name: [full(within)] if within else {"any": 1} for name, _, within in pairs}
+        return {
+            name: [full(within)] if within else {"any.of/these": 1} for name, _, within in pairs
+        }
 
     for kind in TYPES:
         refuse_unknown_fields(full(kind), kind, "f")

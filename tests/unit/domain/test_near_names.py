@@ -1,5 +1,6 @@
 """Names that are offered instead of one that does not exist."""
 
+import re
 from difflib import SequenceMatcher, get_close_matches
 
 import pytest
@@ -16,10 +17,16 @@ _ADDRESSES = [
 ]
 
 
+def _folded(name: str) -> list[str | int]:
+    """The name with its numbers as numbers, in one case."""
+    texts = re.split("([0-9]+)", name.lower())
+    return [int(text) if place % 2 else text for place, text in enumerate(texts)]
+
+
 @settings(deadline=None)
 @given(name=_names, known=st.lists(_names, max_size=60), ratio=st.sampled_from([0.3, 0.5, 0.6]))
 def test_the_names_are_those_that_difflib_finds(name: str, known: list[str], ratio: float) -> None:
-    known = [other for other in known if other == name or other.lower() != name.lower()]
+    known = [other for other in known if other == name or _folded(other) != _folded(name)]
     expected = [near for near in get_close_matches(name, known, 3, ratio) if near]
     assert near_names.nearest(name, known, ratio) == expected
 
@@ -47,6 +54,13 @@ def test_a_slip_in_a_large_cluster_is_offered_as_in_a_small_one(
 def test_a_name_in_another_case_is_offered_alone() -> None:
     assert near_names.nearest("ML", ["ml", "mla", "MLX"]) == ["ml"]
     assert near_names.nearest("Gpu-0", ["gpu-0", "gpu-1", "GPU-0"]) == ["GPU-0", "gpu-0"]
+
+
+def test_a_name_with_other_zeros_is_offered_alone() -> None:
+    nodes = [f"web-{number:02d}" for number in range(24)]
+    assert near_names.nearest("web-3", nodes) == ["web-03"]
+    assert near_names.nearest("WEB-003", nodes) == ["web-03"]
+    assert near_names.nearest("a0", ["a00", "a", "a1"]) == ["a00"]
 
 
 @pytest.mark.parametrize("name", ["node-1234x", "node-", "edon", "x" * 10_000])
