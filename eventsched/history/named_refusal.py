@@ -1,14 +1,9 @@
 """The refusal that ``explain`` names of a failed attempt: a plugin, all nodes that it refuses, and
 the reason that most of these have.
 
-Which plugin it is follows the ranks of dominant_refusal.py, as far as the nodes are not known. If
-they are, they decide in two cases:
-
-- A plugin of FENCES comes first: taints and cordons are named if removing them opens a node to the
-  pod, and else its node selector and affinity.
-- NodeResourcesFit comes first, and no open node is large enough: taints and cordons are named if
-  they alone close nodes that are for the pod (``ClosedNodes.is_for_the_pod``), since opening these
-  is the next step.
+Which plugin it is follows the ranks of dominant_refusal.py, as in lists of pods. If the nodes are
+known, they decide among plugins of FENCES: taints and cordons are named if removing them opens a
+node to the pod, and else its node selector and affinity.
 """
 
 from collections.abc import Sequence
@@ -26,7 +21,10 @@ FIT = "NodeResourcesFit"
 
 class NamedRefusal(NamedTuple):
     """``nodes`` of the attempt's nodes are refused by the plugin, ``with_reasons`` of them for
-    ``reasons``. ``code`` is that of these. ``all_reasons`` has those of its other nodes, too."""
+    ``reasons``. ``code`` is that of these. ``all_reasons`` has those of its other nodes, too.
+    ``closed_by``: the plugin that alone refuses nodes that are for the pod and large enough, if it
+    is NodeResourcesFit that is named and no open node is large enough; "" without one. To open
+    these is the next step."""
 
     plugin: str
     code: str
@@ -34,6 +32,7 @@ class NamedRefusal(NamedTuple):
     nodes: int
     with_reasons: int
     all_reasons: tuple[str, ...]
+    closed_by: str = ""
 
 
 def named_refusal(explained: Explanation) -> NamedRefusal | None:
@@ -52,8 +51,8 @@ def named_refusal(explained: Explanation) -> NamedRefusal | None:
     closed = explained.closed or ()
     if most.plugin == FIT and most.code == Code.UNRESOLVABLE:
         fence = next((_closing(each) for each in closed if each.is_for_the_pod), "")
-        own = [each for each in refusals if each.plugin == fence]
-        return _of_plugin(fence, own, refusals) if own else most
+        is_named = any(each.plugin == fence for each in refusals)
+        return most._replace(closed_by=fence) if is_named else most
     if most.plugin not in FENCES or explained.closed is None:
         return most
     wanted = _fence(closed, explained.unselected.names)

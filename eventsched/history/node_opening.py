@@ -77,6 +77,11 @@ def _opened(closed: ClosedNodes) -> str:
     return f"{uncordon} and add a toleration for {noun} {taints}" if taints else uncordon
 
 
+def closed_text(plugin: str) -> str:
+    """That a plugin alone keeps a pod from nodes, while all open ones are too small."""
+    return f"{plugin} alone refuses nodes that are large enough"
+
+
 def counted_nodes(nodes: int) -> str:
     """A number of nodes."""
     return "1 node" if nodes == 1 else f"{nodes} nodes"

@@ -88,6 +88,9 @@ def test_a_node_that_is_too_small_is_not_offered(
             assert told["summary"]["next_step"] == WITHOUT_PODS
             told = client.get(f"/pods/default/wide/timeline?{query}")
             assert f"Next step: {WITHOUT_PODS}." in told["headline"]
-            assert "TaintToleration refuses 2 of 3 nodes" in told["headline"][0]
+            assert (
+                "NodeResourcesFit refuses 1 of 3 nodes: Insufficient cpu; Insufficient example.com/"
+                "gpu (even without other pods); TaintToleration alone refuses nodes"
+            ) in told["headline"][0]
     monkeypatch.setattr(nodes_at, "MOST_SEARCHED", 1)
     assert "was not checked" in next_step(capsys, "explain", "wide", "--file", str(file))

@@ -72,7 +72,7 @@ CASES = [
     ([node("small", "2"), tainted("big", NOT_READY), pod("3")], "NodeResourcesFit",
      "add a larger node, with 3 cpu, or lower its requests; or repair node big that", opened,
      "big"),
-    ([node("small", "2"), node("big", unschedulable=True), pod("3")], "NodeUnschedulable",
+    ([node("small", "2"), node("big", unschedulable=True), pod("3")], "NodeResourcesFit",
      "uncordon 1 node, if meant for such pods", opened, "big"),
 ]  # fmt: skip
 

@@ -27,6 +27,7 @@ from eventsched.history.explain.headline import (
     victims_text,
 )
 from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
+from eventsched.history.node_opening import closed_text
 from eventsched.history.reason_codes import differences
 
 _CHANGES_SHOWN = 3
@@ -183,7 +184,10 @@ def _why(answer: Headline) -> str:
         plugin = answer.plugin or "PreFilter"
         text = f"{plugin} refuses {answer.nodes} of {counted(answer.of, 'node')}"
         part = answer.with_reason < answer.nodes
-        return f"{text}{f', {answer.with_reason} of them for' if part else ''}: {answer.reason}"
+        why = f"{text}{f', {answer.with_reason} of them for' if part else ''}: {answer.reason}"
+        if answer.closed_by:
+            return f"{why} (even without other pods); {closed_text(answer.closed_by)}"
+        return why
     failed = "failed" if answer.outcome == "error" else "refused it"
     return f"{answer.plugin} {failed}: {answer.reason}" if answer.plugin else answer.reason
 

@@ -35,6 +35,8 @@ class Headline:
     ``until``: the latest time at which the state ends by itself (a backoff, a wait or the flush).
     ``plugin`` and ``reason``: the refusal of the last attempt that is named (named_refusal.py), on
     ``nodes`` of ``of``, of which ``with_reason`` have the reason; all 0 if no node was refused.
+    ``closed_by``: the plugin that alone refuses nodes large enough for the pod, if NodeResourcesFit
+    is named and no other node is; opening these is the next step. "" without one.
     ``waits_for``: the plugins whose waits delay the bind, or the scheduling gates.
     ``helps``: what would help, "" if that is not known.
     ``evicted_by``: the pod for which it had to leave its node, or has to; "" without one.
@@ -53,6 +55,7 @@ class Headline:
     nodes: int = 0
     with_reason: int = 0
     of: int = 0
+    closed_by: str = ""
     waits_for: tuple[str, ...] = ()
     helps: str = ""
     next_step: str = ""
@@ -264,7 +267,8 @@ def _add_refusal(pod: Headline, last: ExplainedAttempt | None, explained: Explan
         pod.plugin, pod.reason = refused.plugin, "; ".join(refused.reasons)
         pod.nodes, pod.with_reason = refused.nodes, refused.with_reasons
         pod.of = sum(refusal.nodes for refusal in last.refusals)
-        pod.helps = remedy(refused.plugin, refused.reasons, refused.code)
+        pod.helps = remedy(refused.plugin, refused.reasons, refused.code, refused.closed_by)
+        pod.closed_by = refused.closed_by
 
 
 def dominant(refusals: Sequence[NodeRefusals]) -> NodeRefusals | None:

@@ -10,6 +10,7 @@ from eventsched.domain.records.exclusions import NARROWED
 from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes, requests_extended
 from eventsched.history.node_opening import (
+    closed_text,
     counted_nodes,
     opening_text,
     proof_text,
@@ -51,9 +52,13 @@ _OF_PLUGINS = {
 }
 
 
-def remedy(plugin: str, reasons: Sequence[str], code: str = "") -> str:
+def remedy(plugin: str, reasons: Sequence[str], code: str = "", closed_by: str = "") -> str:
     """What would help against a refusal for these reasons; "" if that is not known. ``code`` is
-    that of the refusal's status."""
+    that of the refusal's status, ``closed_by`` the plugin that alone refuses nodes that are large
+    enough."""
+    if closed_by:
+        opened = remedy(closed_by, ())
+        return f"{opened}; {closed_text(closed_by)}"
     lacking = [text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text]
     if plugin == "NodeResourcesFit" and lacking and code == Code.UNRESOLVABLE:
         return (

@@ -39,8 +39,8 @@ RULES = {
 NEXT_STEPS = {
     STARVING: "give it a higher priority, or nodes that only its kind may use, or add nodes; its "
     "page says what is lacking",
-    UNPLACEABLE: "change the request, selector or toleration that the refusal names, or add a node "
-    "of that kind: waiting does not help",
+    UNPLACEABLE: "follow the pod's own next step, on its page and in `eventsched explain POD`: "
+    "another request, selector or toleration, or other nodes; waiting does not help",
     EVICTED: "see which pods evict it; if they should not, change the priority of either side, "
     "else add room for both",
     NOMINATED: "see in its attempts what refuses it on the node after the victims have left, or "

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from eventsched.pages.api_call import call_of
+from eventsched.pages.anomaly_groups import anomaly_groups
+from eventsched.pages.api_call import call_of, segment
 from eventsched.pages.page_question import PageQuestion, PageRequest, command, literal
 
 CASES, MOST_CASES = 200, 1_000
@@ -15,6 +16,8 @@ EVICTION_FIELDS = {
 }  # fmt: skip
 REFUSAL_FIELDS = {"namespace": "Namespace", "profile": "Profile", **_RANGE}
 """Filter → its title."""
+STEPS = 5
+"""Workloads that no node would take and whose own next step is shown."""
 FLUSHED = 20
 """Pods after a flush that it shows, unless ``limit=`` says otherwise."""
 _ANOMALIES = """\
@@ -42,14 +45,29 @@ def anomalies(request: PageRequest) -> PageQuestion:
 
 
 def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
-    """The pods that only a flush brought to a node, and how many preemptions there were whose pod
-    went elsewhere."""
+    """The pods that only a flush brought to a node, how many preemptions there were whose pod
+    went elsewhere, and the next steps of the first pods that no node would take."""
     asked = {name: request.query.get(name) for name in ("stream", "limit", "at")}
     stream, at = asked["stream"], asked["at"]
     return {
+        **_own_steps(answer["anomalies"], stream, at),
         "flushed": call_of("/queue/flushed", {"limit": str(FLUSHED), **_given(asked)}),
         "evictions": call_of("/evictions", limit="1", stream=stream, until=at),
     }
+
+
+def _own_steps(found: Any, stream: str | None, at: str | None) -> dict[str, str]:
+    """The requests for the next steps: of the first pod of a workload, of the first workloads."""
+    groups = anomaly_groups([each for each in found if each["kind"] == "unplaceable"])
+    firsts = [group.cases[0] for group in groups[:STEPS]]
+    return {
+        f"step_{number}": call_of(
+            f"/pods/{segment(first['namespace'])}/{segment(first['pod'])}/explain",
+            uid=first["uid"], stream=stream, at=at,
+        )
+        for number, first in enumerate(firsts)
+        if first["pod"]
+    }  # fmt: skip
 
 
 def time_shown(request: PageRequest, answer: Any) -> dict[str, str]:

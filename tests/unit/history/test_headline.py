@@ -168,8 +168,8 @@ def test_taints_are_named_before_a_selector_that_fits_nodes_with_taints() -> Non
     assert step.startswith("uncordon 1 node, if meant for such pods")
 
 
-def test_taints_are_named_before_room_if_only_such_nodes_are_large_enough() -> None:
-    """And are for the pod: then opening them is the step."""
+def test_taints_are_named_after_room_if_only_such_nodes_are_large_enough() -> None:
+    """And are for the pod: then opening them is the step. First comes what lists of pods name."""
     small = dataclasses.replace(CPU, code="UnschedulableAndUnresolvable")
     nodes = NodeTable()
     nodes.add(make_node("w1", cpu=500))
@@ -177,7 +177,19 @@ def test_taints_are_named_before_room_if_only_such_nodes_are_large_enough() -> N
     nodes.add(gpu)
     asks = {"spec": {"node_selector": {"pool": "gpu"}}}
     plugin, step = named(small, TAINT, nodes=nodes, **asks)
-    assert plugin == "TaintToleration 4 of 9: untolerated taint(s)"
+    assert plugin == "NodeResourcesFit 5 of 9: Insufficient cpu"
+    explained = told((0, added(**asks)), *REFUSED[1:], refusals=(small, TAINT))
+    known = with_closed_nodes(explained, nodes)
+    assert (
+        "NodeResourcesFit refuses 5 of 9 nodes: Insufficient cpu (even without other pods); "
+        "TaintToleration alone refuses nodes that are large enough; it is tried again"
+    ) in headline_text(known, BEGIN)[0]
+    assert headline_json(known)["closed_by"] == "TaintToleration"
+    assert headline(known).helps == (
+        "a toleration for the taints, or nodes without them; TaintToleration alone refuses nodes "
+        "that are large enough"
+    )
+    assert headline_json(explained)["closed_by"] is None
     assert step.startswith("add a toleration for the taint gpu:NoSchedule of 1 node, if")
     assert step.endswith(
         "; or add a larger node labelled pool=gpu, with 1 cpu, or lower its requests"
@@ -190,7 +202,7 @@ def test_taints_are_named_before_room_if_only_such_nodes_are_large_enough() -> N
     cordon = NodeRefusals("NodeUnschedulable", "UnschedulableAndUnresolvable", ("cordon",), 1)
     nodes.update(msgspec.structs.replace(gpu, taints=(), unschedulable=True))
     plugin, step = named(small, TAINT, cordon, nodes=nodes)
-    assert plugin == "NodeUnschedulable 1 of 10: cordon"
+    assert plugin == "NodeResourcesFit 5 of 10: Insufficient cpu"
     assert step.startswith("uncordon 1 node, if meant for such pods (large enough when empty; ")
 
 

@@ -9,6 +9,7 @@ from eventsched.cli.screen.display import Display
 from eventsched.domain.errors import InputError
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Taint
+from eventsched.history.explain.explanation import NodeRefusals
 from eventsched.history.explain.headline import with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
     GroupMembers,
@@ -293,3 +294,19 @@ def test_a_group_names_the_refusal_that_its_next_step_ends() -> None:
     unknown = with_step(rows, explained)
     assert unknown.groups == rows.groups
     assert "was not checked" in unknown.next_step
+
+
+def test_a_group_keeps_what_lists_name_beside_the_taint_of_its_next_step() -> None:
+    nodes = NodeTable()
+    nodes.add(make_node("g1", labels={"gpu": "a"}, taints=(Taint("gpu", "", "NoSchedule"),)))
+    asks = added(spec={"node_selector": {"gpu": "a"}})
+    small = NodeRefusals("NodeResourcesFit", TAINT.code, ("Insufficient cpu",), 5)
+    explained = told((0, asks), *REFUSED[1:], refusals=(small, TAINT))
+    rows = Workload("Job", "shop", "night", (), {}, (group(code=TAINT.code),))
+    found = with_step(rows, with_closed_nodes(explained, nodes))
+    assert found.next_step.startswith("add a toleration for the taint gpu:NoSchedule of 1 node")
+    assert found.groups[0].why == (
+        f"NodeResourcesFit refuses nodes: {rows.groups[0].reason}; "
+        "TaintToleration alone refuses nodes that are large enough"
+    )
+    assert found.groups[0].helps.startswith("a toleration for the taints")

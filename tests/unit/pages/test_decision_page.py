@@ -74,3 +74,20 @@ def test_a_node_is_asked_about_without_a_script() -> None:
         assert f'<input type="hidden" name="{name}" value="{value}">' in form
     assert 'data-nodes="/decisions/7/columns"' in form
     assert "<option" not in form
+
+
+def test_the_last_decision_has_the_pods_next_step() -> None:
+    """Its lead begins with the refusal that lists name; the step may be about another one."""
+    summary: dict[str, Any] = {
+        "attempts": 2, "closed_by": "TaintToleration", "next_step": "tolerate <it>",
+    }  # fmt: skip
+    story: dict[str, Any] = {"preemption": None, "summary": summary}
+    api = GivenApi(**{"7": DETAIL, "verdicts": VERDICTS, "explain": story})
+    text = " ".join(client(api).get("/decisions/7").text.split())
+    closed = "<strong>TaintToleration</strong> alone refuses nodes that are large enough."
+    assert f"Insufficient cpu (even without other pods); {closed}" in text
+    assert "Next step: tolerate &lt;it&gt;." in text
+    summary["attempts"] = 3
+    text = client(api).get("/decisions/7").text
+    assert "Next step" not in text, "it is about a later attempt"
+    assert closed not in text

@@ -89,8 +89,16 @@ def test_pods_of_one_workload_are_one_row() -> None:
         *(case("unplaceable", f"bare-{n}", f"b{n}", plugin=None) for n in range(2)),
     ]
     again = [case("preempted for nothing", "boss", UID) for _ in range(2)]
-    api = GivenApi(anomalies=anomalies(*cases, *again), flushed=NO_FLUSHES, evictions=NO_EVICTIONS)
-    text = unescape(client(api).get("/findings?stream=live").text)
+    api = GivenApi(
+        anomalies=anomalies(*cases, *again), flushed=NO_FLUSHES, evictions=NO_EVICTIONS,
+        explain={"summary": {"next_step": f"tolerate {MARKUP}"}},
+    )  # fmt: skip
+    page = client(api).get("/findings?stream=live").text
+    assert "<script>alert" not in page
+    text = unescape(page)
+    asked = [(path, query) for path, query, _ in api.asked if path.endswith("/explain")]
+    assert asked[0] == ("/api/v1/pods/prod/web-0/explain", "uid=w0&stream=live")
+    assert [path.split("/")[-2] for path, _ in asked] == ["web-0", "alone-0", "bare-0", "bare-1"]
     section = text.partition('<h2 id="unplaceable">')[2].partition("</section>")[0]
     assert section.count('scope="row">') == 4
     assert "6 in all, by workload" in section
@@ -99,6 +107,7 @@ def test_pods_of_one_workload_are_one_row() -> None:
     below = section.partition("<details>")[2].partition("</details>")[0]
     assert [f"prod/web-{n}</a>" in below for n in range(3)] == [True] * 3
     assert section.count("<details>") == 1
+    assert section.count(f"Next step: tolerate {MARKUP}.") == 4, "the pods' own"
     assert SHORT_KINDS == anomaly_groups.SHORT_KINDS
     assert "ReplicaSet/alone" not in section
     wasted = text.partition('<h2 id="preempted-for-nothing">')[2].partition("</section>")[0]

@@ -27,6 +27,7 @@ from eventsched.history.explain.workloads.workload_kinds import (
     kind_of,
 )
 from eventsched.history.named_refusal import named_refusal
+from eventsched.history.node_opening import closed_text
 
 _HASH_LABEL = "pod-template-hash"
 _HASH = re.compile(HASH_PATTERN)
@@ -74,13 +75,15 @@ class WaitingGroup:
     since: int
     deleting: int
     examples: tuple[str, ...]
+    closed_by: str = ""
+    """As in ``Headline``, if it is known."""
 
     @property
     def helps(self) -> str:
         """What would help; "" if that is not known."""
         if self.state != "queued":
             return ""
-        return remedy(self.plugin, self.reason.split(", "), self.code)
+        return remedy(self.plugin, self.reason.split(", "), self.code, self.closed_by)
 
     @property
     def is_refused(self) -> bool:
@@ -104,7 +107,8 @@ class WaitingGroup:
         if not self.reason:
             return "gave up its node"
         if self.code:
-            return f"{self.plugin or 'PreFilter'} refuses nodes: {self.reason}"
+            closed = f"; {closed_text(self.closed_by)}" if self.closed_by else ""
+            return f"{self.plugin or 'PreFilter'} refuses nodes: {self.reason}{closed}"
         return f"{self.plugin}: {self.reason}" if self.plugin else self.reason
 
 
@@ -142,16 +146,18 @@ class Workload:
 
 def with_step(workload: Workload, explained: Explanation) -> Workload:
     """The workload with the next step of its pod ``needs_step``, which is explained. If that names
-    another plugin than the rows of the log do, so does the pod's group: they would contradict each
-    other."""
+    another plugin than the rows of the log do, or one besides, so does the pod's group: they would
+    contradict each other."""
     pod, refused = headline(explained), named_refusal(explained)
     groups = workload.groups
     if refused is not None and pod.nodes:
         reason = ", ".join(refused.reasons)
         groups = tuple(
-            replace(group, plugin=refused.plugin, code=refused.code, reason=reason)
-            if workload.needs_step in group.examples and group.plugin != refused.plugin
-            else group
+            group
+            if workload.needs_step not in group.examples
+            else replace(group, closed_by=refused.closed_by)
+            if group.plugin == refused.plugin
+            else replace(group, plugin=refused.plugin, code=refused.code, reason=reason)
             for group in groups
         )
     return replace(workload, groups=groups, next_step=pod.next_step)
