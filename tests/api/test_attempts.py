@@ -241,6 +241,10 @@ def test_bars_follow_the_story(client: Client, stream: str) -> None:
             each["position"] for each in line["story"]
         )
         assert line["headline"][0].startswith(f"{namespace}/{name} ")
+        newest = client.get(f"/pods/{namespace}/{name}/timeline?stream={stream}")
+        assert (newest["newest"], line["newest"]) == (
+            None, newest["uid"] if newest["uid"] != uid else None
+        )  # fmt: skip
 
 
 def test_of_very_many_records_the_newest_are_told(

@@ -210,6 +210,23 @@ def test_filters_of_evictions(whole: Client, words: str, pages: list[int]) -> No
     assert whole.get(f"/evictions?{OF_STREAM}&{asked}")["preemptions"] == wanted
 
 
+def test_a_filter_that_no_preemption_passes(whole: Client, prod: Client) -> None:
+    """Is named, with names that the client may see."""
+
+    def unmatched(client: Client, query: str) -> Any:
+        answer = client.get(f"/evictions?{OF_STREAM}&{query}")
+        assert answer["preemptions"] == []
+        return answer["unmatched"]
+
+    typo = {"filter": "namespace", "value": "gusets", "near": ["guests"], "others": []}
+    assert unmatched(whole, "namespace=gusets") == [typo]
+    node = {"filter": "node", "value": "n2", "near": ["n1"], "others": []}
+    assert unmatched(whole, "namespace=gusets&node=n2") == [typo, node]
+    assert unmatched(prod, "node=n2") == [node]
+    assert unmatched(whole, "namespace=guests&outcome=elsewhere") == []
+    assert whole.get(f"/evictions?{OF_STREAM}&namespace=guests")["unmatched"] == []
+
+
 def test_a_client_sees_evictions_with_pods_of_its_own(whole: Client, prod: Client) -> None:
     """And of the others that there were some."""
     [_, first] = whole.get(f"/evictions?{OF_STREAM}")["preemptions"]

@@ -129,17 +129,19 @@ def test_the_pods_of_a_group_are_counted(asking: Client) -> None:
 
 @pytest.mark.parametrize("is_past", [False, True])
 def test_an_owner_with_its_kind(asking: Client, is_past: bool) -> None:
-    """As a pod's page writes it; a Deployment has the pods of its ReplicaSets."""
+    """As a pod's page writes it; a Deployment has the pods of its ReplicaSets, also by its name
+    alone. Names that begin as the wrong one are offered first."""
     when = f"&at={asking.get('/position')['position']}" if is_past else ""
 
     def answer(owner: str) -> Any:
         return asking.get(f"/pods?owner={owner}{when}")
 
     named = ("web-7f9c8", "rs/web-7f9c8", "ReplicaSet/web-7f9c8", "replicasets.apps/web-7f9c8")
-    for owner in (*named, "deploy/web", "Deployment/web"):
+    for owner in (*named, "web", "deploy/web", "Deployment/web"):
         assert sorted(each["name"] for each in answer(owner)["pods"]) == ["lacks", "large"], owner
     for owner, near in {
-        "web": ["web-7f9c8"], "deploy/wep": ["deploy/web"], "sts/web-7f9c8": ["rs/web-7f9c8"],
+        "we": ["web-7f9c8"], "WEB-7": ["web-7f9c8"], "deploy/wep": ["deploy/web"],
+        "sts/web-7f9c8": ["rs/web-7f9c8"],
     }.items():  # fmt: skip
         found = answer(owner)
         [unmatched] = found["unmatched"]
@@ -207,6 +209,9 @@ def test_the_page_shows_the_same_in_sql(asking: Client, fenced: str) -> None:
     assert [{name: row[name] for name in names} for row in rows] == [
         {name: each[name] for name in names} for each in groups
     ] != []  # fmt: skip
+    owned = pods_question.question(PageRequest({}, {"owner": "web", "stream": "fenced"}))
+    places = {each["position"] for each in asking.get(owned.call)["pods"]}
+    assert {row["seq"] for row in rows_of(fenced, owned.sql)} == places != set()
     assert pods_question.question(PageRequest({}, {**query, "from": "10m"})).sql == ""
     assert pods_question.question(PageRequest({}, {**query, "by": "reason"})).sql == ""
 

@@ -71,7 +71,7 @@ def test_refusals_filter_the_pods(watched: Watched, findings: str) -> None:
         page.get_by_role("link", name="Insufficient cpu").first.click()
         expect(page.locator("#pods tbody")).to_contain_text("guests/boss")
         page.go_back()
-        page.get_by_role("link", name="also pods with another named first").first.click()
+        page.get_by_role("link", name="all pods", exact=True).first.click()
         expect(page.get_by_label("Plugin", exact=True)).to_have_value("NodeResourcesFit")
         expect(page.locator("#pods tbody")).to_contain_text("guests/boss")
 

@@ -19,10 +19,17 @@ FIELDS = {
 }  # fmt: skip
 """Filter → its title."""
 COLUMNS = {
-    "namespace": "namespace", "owner": "owner_name", "state": "state",
+    "namespace": "namespace", "state": "state",
     "node": "node", "profile": "scheduler_name",
 }  # fmt: skip
 """Filter → the column of the view pods_now that it restricts."""
+HASH_PATTERN = "[bcdfghjklmnpqrstvwxz2456789]{1,10}"
+"""The end of a ReplicaSet's name, after that of its Deployment."""
+_OWNED = (
+    "(owner_name = {name} OR (owner_kind = 'ReplicaSet' AND"
+    f" regexp_replace(owner_name, '-{HASH_PATTERN}$', '') = {{name}}))"
+)
+"""The pods of a controller, also by the name of a Deployment."""
 _PENDING = "state IN ('active', 'backoff', 'unschedulable', 'gated')"
 _ONLY_API = ("ever", "at", "plugin", "reason", "group")
 _ORDERS = {
@@ -113,6 +120,8 @@ def _where(query: dict[str, str]) -> str | None:
         for name, column in COLUMNS.items()
         if name in query
     ]
+    if "owner" in query:
+        conditions.append(_OWNED.replace("{name}", literal(query["owner"])))
     if part := query.get("name_contains"):
         column = "namespace || '/' || pod" if "/" in part else "pod"
         conditions.append(f"strpos(lower({column}), lower({literal(part)})) > 0")

@@ -83,12 +83,14 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """A pod's way from its arrival (``begin``, µs) to ``end``: the present for a pod that waits,
     and the last of its records for others. ``headline``: where it stands,
     and the next step, in a sentence each; ``story``: how it came to be there. ``pods`` are the
-    others that these name. ``demands`` is null if the records that had them were dropped."""
+    others that these name. ``demands`` is null if the records that had them were dropped.
+    ``newest`` is the uid of the newest pod of this name, null if that is this one."""
 
     stream: str
     namespace: str
     name: str
     uid: str
+    newest: str | None
     begin: int
     end: int
     headline: list[str]

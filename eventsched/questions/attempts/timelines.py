@@ -74,10 +74,17 @@ def _timeline(
         end=end,
         headline=headline_text(explained, now),
         demands=demands_of(explained.steps),
+        newest=_newest(evidence, explained),
         lanes=[TimelineLane(name=name, bars=lanes[name]) for name in LANES if lanes.get(name)],
         story=_story(explained, evidence),
         pods=pods,
     )
+
+
+def _newest(evidence: Evidence, explained: Explanation) -> str | None:
+    """The uid of the newest pod of the name, unless that is the explained one."""
+    newest = max(evidence.pods(explained.pod.full_name), key=lambda pod: pod.position)
+    return None if newest.uid == explained.pod.uid else newest.uid
 
 
 def _story(explained: Explanation, evidence: NewestEvidence) -> list[StoryLineAnswer]:

@@ -76,12 +76,14 @@ class EvictorCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 class EvictionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A page of preemptions, the newest first. ``next`` is the position to go on from with
-    ``before``, null at the end. A page can have fewer than its limit, and a ``next``."""
+    ``before``, null at the end. A page can have fewer than its limit, and a ``next``. If it has
+    none, ``unmatched`` are the filters that by themselves are the cause."""
 
     stream: str
     head: int
     evictors: EvictorCounts
     preemptions: list[EvictionRow]
+    unmatched: list[UnmatchedFilter]
     next: int | None
 
 

@@ -16,6 +16,7 @@ from eventsched.history.evictor_outcomes import (
     STILL_WAITING,
     evictor_outcome_sql,
 )
+from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.findings.finding_answers import (
     EvictedPod,
     EvictionRow,
@@ -24,6 +25,7 @@ from eventsched.questions.findings.finding_answers import (
     VictimWorkload,
 )
 from eventsched.questions.findings.victim_workloads import VictimOwner, victim_workloads
+from eventsched.questions.overviews.unmatched_filters import unmatched_filter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
@@ -66,6 +68,13 @@ WHERE {_OUTCOME} = :outcome ORDER BY v.seq DESC LIMIT :limit
 _COUNTS = f"""
 SELECT {_OUTCOME} AS outcome, count(*) AS number FROM ({_PREEMPTIONS}) v {_LANDED} GROUP BY 1
 """
+_NAMES = """
+SELECT DISTINCT p.namespace, m.namespace AS evictor, v.node FROM eventsched_log.victim v
+LEFT JOIN eventsched_log.pod p ON p.stream = v.stream AND p.uid = v.pod
+LEFT JOIN eventsched_log.pod m ON m.stream = v.stream AND m.uid = v.preemptor
+WHERE v.stream = :s AND v.seq >= :low AND v.seq < :high{conditions}
+"""
+"""What the filters of a namespace and of a node can be, of these preemptions."""
 _VICTIMS = f"""
 SELECT v.seq, v.at, v.node, v.spared, CAST(v.pod AS text) AS uid, p.namespace, p.name,
        CAST(v.preemptor AS text) AS preemptor, m.namespace AS preemptor_namespace,
@@ -119,6 +128,7 @@ def evictions_page(
     found: list[EvictionRow] = []
     more = edge["edge"] if edge["looked"] == LOOKED_AT else None
     counts: dict[str, int] = {}
+    unmatched: list[UnmatchedFilter] = []
     if edge["looked"]:
         conditions, values = _conditions(sees, wanted)
         seen = conditions + sees.condition("m.namespace")[0]
@@ -137,9 +147,33 @@ def evictions_page(
             seqs = seqs[:limit]
             more = seqs[-1]
         found = _preemptions(stream, sees, seqs)
+        if not found:
+            unmatched = _unmatched(stream, sees, wanted, edge["edge"], high)
     return EvictionsAnswer(
-        stream=stream.name, head=head, evictors=_counts(counts), preemptions=found, next=more
-    )
+        stream=stream.name, head=head, evictors=_counts(counts), preemptions=found,
+        unmatched=unmatched, next=more,
+    )  # fmt: skip
+
+
+def _unmatched(
+    stream: LoggedStream, sees: Visibility, wanted: EvictionFilter, low: int, high: int
+) -> list[UnmatchedFilter]:
+    """The filters that alone match none of the preemptions from ``low`` to before ``high``."""
+    if wanted.namespace is None and wanted.node is None:
+        return []
+    conditions, values = _conditions(sees, EvictionFilter())
+    rows = stream.rows.all(_NAMES.format(conditions=conditions), low=low, high=high, **values)
+    namespaces = {row[side] for row in rows for side in ("namespace", "evictor") if row[side]}
+    names = {
+        "namespace": {name for name in namespaces if sees.sees(name)},
+        "node": {row["node"] for row in rows},
+    }
+    asked = {"namespace": wanted.namespace, "node": wanted.node}
+    return [
+        unmatched_filter(name, value, names[name])
+        for name, value in asked.items()
+        if value is not None and value not in names[name]
+    ]
 
 
 def _counts(numbers: Mapping[str, int]) -> EvictorCounts:

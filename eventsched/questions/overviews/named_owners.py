@@ -16,30 +16,34 @@ from eventsched.history.explain.workloads.workload_kinds import (
 
 class NamedOwner(NamedTuple):
     """A controller; ``kind`` is "" for any. A Deployment has the pods of the ReplicaSets that are
-    called as its own are."""
+    called as its own are. A name alone means it, too: their hashes are nothing that people type."""
 
     kind: str
     name: str
 
     def has(self, kind: str | None, name: str | None) -> bool:
         """Whether pods of a controller of this kind and name are meant."""
+        is_set_of_it = kind == REPLICA_SET and deployment_of(name or "") == self.name != ""
         if self.kind == DEPLOYMENT:
-            return kind == REPLICA_SET and deployment_of(name or "") == self.name
-        return self.kind in ("", kind) and name == self.name
+            return is_set_of_it
+        return (self.kind in ("", kind) and name == self.name) or (not self.kind and is_set_of_it)
 
     def condition(self, values: dict[str, Any]) -> str:
         """The same as SQL about rows n; what it needs is added to ``values``."""
-        if self.kind == DEPLOYMENT:
+        sets = ""
+        if self.kind in ("", DEPLOYMENT):
             begin = f"{self.name}-"
             values |= {"set_kind": REPLICA_SET, "set_begin": begin, "set_rest": len(begin) + 1}
             values["set_hash"] = f"^{HASH_PATTERN}$"
-            return (
-                " AND n.owner_kind = :set_kind AND starts_with(n.owner_name, :set_begin)"
+            sets = (
+                "n.owner_kind = :set_kind AND starts_with(n.owner_name, :set_begin)"
                 " AND substr(n.owner_name, :set_rest) ~ :set_hash"
             )
+        if self.kind == DEPLOYMENT:
+            return f" AND {sets}"
         values["owner"] = self.name
         if not self.kind:
-            return " AND n.owner_name = :owner"
+            return f" AND (n.owner_name = :owner OR ({sets}))"
         values["owner_kind_asked"] = self.kind
         return " AND n.owner_name = :owner AND n.owner_kind = :owner_kind_asked"
 

@@ -20,7 +20,7 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
 _OTHERS = 3
-"""Names that are offered if none is like the one of a filter."""
+"""Names that are offered."""
 _COLUMNS = {"namespace": "namespace", "node": "node", "profile": "scheduler"}
 """Filter → the column of pod_now that has its names."""
 _MOST_NAMES = 50_000
@@ -47,9 +47,14 @@ WHERE n.stream = :s{visible} AND strpos(lower({column}), lower(:part)) > 0 LIMIT
 
 
 def unmatched_filter(name: str, value: str, names: Iterable[str | None]) -> UnmatchedFilter:
-    """A filter whose value none of the names is."""
+    """A filter whose value none of the names is. What it is the begin of was meant rather than what
+    only looks like it."""
     known = {name for name in names if name}
+    lower = value.lower()
     near = nearest(value, known)
+    if lower not in (name.lower() for name in near):
+        begun = sorted(name for name in known if name.lower().startswith(lower))
+        near = list(dict.fromkeys((*begun, *near)))[:_OTHERS]
     others = [] if near else sorted(known)[:_OTHERS]
     return UnmatchedFilter(filter=name, value=value, near=near, others=others)
 
@@ -70,8 +75,9 @@ def unmatched(
         if value not in names:
             found.append(unmatched_filter(name, value, names))
     if wanted.owner is not None and not wanted.ever:
-        rows = _rows(stream, sees, past, ("owner_kind", "owner_name"))
-        owners = {(row["owner_kind"], row["owner_name"]) for row in rows}
+        rows = list(_rows(stream, sees, past, ("namespace", "owner_kind", "owner_name")))
+        within = [row for row in rows if row["namespace"] == wanted.namespace]
+        owners = {(row["owner_kind"], row["owner_name"]) for row in within or rows}
         asked = read_owner(wanted.owner)
         if not any(asked.has(*owner) for owner in owners):
             has_kind = bool(asked.kind)

@@ -23,7 +23,7 @@ NO_FLUSHES = {"stream": "live", "head": 9, "total": 0, "pods": [], "next": None}
 EVICTORS = {"preemptions": 21, "freed_node": 19, "elsewhere": 2, "waiting": 0, "gone": 0}
 NO_EVICTIONS = {
     "stream": "live", "head": 9, "evictors": dict.fromkeys(EVICTORS, 0), "preemptions": [],
-    "next": None,
+    "unmatched": [], "next": None,
 }  # fmt: skip
 
 
@@ -193,6 +193,17 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     assert 'placed on <a href="/decisions/12">n2</a> instead' in " ".join(text.split())
 
 
+def test_evictions_without_one_say_which_filter_is_the_cause() -> None:
+    near = {"filter": "namespace", "value": MARKUP, "near": ["store"], "others": []}
+    answer = {**NO_EVICTIONS, "unmatched": [near]}
+    path = f"/findings/evictions?namespace={quote(MARKUP)}&before=7"
+    page = client(GivenApi(evictions=answer)).get(path).text
+    assert "<script>alert" not in page.partition('id="answer"')[0]
+    text = " ".join(re.sub("<[^>]*>", "", page).split())
+    assert "none of the preemptions looked at has it. Did you mean store?" in text
+    assert 'href="?namespace=store"' in page
+
+
 def test_what_became_of_the_evictors() -> None:
     """Of each preemption in words, and of all in numbers that lead to those that went elsewhere."""
     each = {"position": 5, "at": "2026-11-25T10:00:00+00:00", "node": "n1", "namespace": "batch",
@@ -255,6 +266,10 @@ def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
     assert 'href="/decisions/17"' in text
     assert f'Unschedulable or Other, <a href="/pods?{wanted}">' in text
     assert 'href="?namespace=a&until=1"' in text
+    above, _, table = text.partition('<table class="refusals')
+    assert "one refusal is named first: one that room on nodes would lift" in above
+    assert "named first" not in table.partition("</thead>")[2].replace('"Named first"', "")
+    assert ">Node refusals</th>" in table
 
 
 def test_a_reason_that_is_never_named_first_leads_only_to_all_pods_refused_so() -> None:

@@ -104,7 +104,7 @@ WORKLOAD = {
 TIMELINE = {
     "stream": "live", "namespace": "prod", "name": "a", "uid": "u", "begin": 0, "end": 1,
     "headline": [f"prod/a waits: {PLANTED}", f"Next step: {WORKLOAD['next_step']}."],
-    "demands": None, "lanes": [], "pods": [],
+    "demands": None, "newest": None, "lanes": [], "pods": [],
     "story": [{"position": 1, "at": "2026-11-25T18:00:00+00:00", "text": PLANTED}],
 }  # fmt: skip
 

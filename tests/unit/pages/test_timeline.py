@@ -9,6 +9,7 @@ from tests.unit.pages.test_site import GivenApi, client
 
 _TIMELINE = {
     "stream": "live", "namespace": "prod", "name": "a", "uid": "u", "begin": 0, "end": 10_000_000,
+    "newest": None,
     "headline": ["prod/a waits"], "demands": None, "pods": [],
     "story": [{"position": 1, "at": "2026-11-25T18:00:00+00:00", "text": "arrived"}],
 }  # fmt: skip
@@ -46,3 +47,14 @@ def test_what_began_last_can_be_seen() -> None:
     )
     assert waited[1] == bound[0] == pytest.approx(100 / 1.05, abs=0.01)
     assert bound[1] == pytest.approx(100, abs=0.01)
+
+
+@pytest.mark.parametrize(("newest", "links"), [(None, 0), ("v", 1)])
+def test_the_newest_of_a_name_is_linked_from_others(newest: str | None, links: int) -> None:
+    """However a page was reached, by a uid or not."""
+    api = GivenApi(
+        timeline={**_TIMELINE, "newest": newest, "lanes": []},
+        explain={"older": [], "attempts": []},
+    )
+    text = client(api).get("/pods/prod/a?uid=u").text
+    assert text.count(">the newest of this name</a>") == links
