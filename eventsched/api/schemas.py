@@ -202,8 +202,9 @@ SCHEMAS: dict[str, Any] = {
     "StatePod": _object(
         {
             "namespace": _TEXT, "name": _TEXT, "uid": _TEXT, "state": _TEXT, "node": _TEXT,
-            "nominated_node": _TEXT, "priority": _NUMBER, "scheduler_name": _TEXT,
-            "attempts": _NUMBER, "failures": _NUMBER, "errors": _NUMBER, "deleting": _FLAG,
+            "nominated_node": _TEXT, "priority": _NUMBER, "requests": _NUMBERS_BY_NAME,
+            "scheduler_name": _TEXT, "attempts": _NUMBER, "failures": _NUMBER, "errors": _NUMBER,
+            "deleting": _FLAG,
         },
         {
             "since": _or_null(_TEXT), "rejected_by": _TEXTS, "backoff_until": _or_null(_TEXT),

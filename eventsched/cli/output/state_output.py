@@ -11,6 +11,8 @@ from eventsched.history.past_state.state_differences import FieldChange, ObjectD
 from eventsched.history.past_state.state_document import Document
 
 _BYTES = (MEMORY, EPHEMERAL_STORAGE)
+_BY_NAMES = ("labels", "allocatable", "requested", "requests", "resources")
+"""Objects whose keys are names that users choose, such as a label ``since``."""
 _SHOWN = 50
 """Rows of a table at most, without --full."""
 
@@ -116,7 +118,9 @@ def with_times(document: Any) -> Any:
         return document
     changed: Document = {}
     for name, value in document.items():
-        if name in ("now", "since"):
+        if name in _BY_NAMES:
+            changed[name] = value
+        elif name in ("now", "since"):
             changed[name] = iso(value)
         elif name == "backoff_until":
             changed[name] = iso(value) if value else None

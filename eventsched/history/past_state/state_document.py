@@ -5,6 +5,7 @@ from typing import Any
 
 from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects import pod_requests
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
 
@@ -81,7 +82,7 @@ def node_document(state: SchedulerState, row: int) -> Document:
 
 
 def pod_document(state: SchedulerState, pod_state: PodState) -> Document:
-    """A pod: where it is, and what keeps it."""
+    """A pod: where it is, what it requests (millicores, bytes and counts), and what keeps it."""
     pod, uid = pod_state.pod, pod_state.pod.uid
     reservation = state.reservations.get(uid)
     document: Document = {
@@ -92,6 +93,9 @@ def pod_document(state: SchedulerState, pod_state: PodState) -> Document:
         "node": pod_state.booked_node,
         "nominated_node": state.preemptions.node(uid),
         "priority": pod.priority,
+        "requests": {
+            name: amount for name, amount in pod_requests.of(pod.spec).effective.items() if amount
+        },
         "scheduler_name": pod.scheduler_name,
         "attempts": pod_state.attempts,
         "failures": pod_state.failures,

@@ -133,3 +133,10 @@ def test_a_plugin_that_is_gone_has_no_events() -> None:
     [alone] = waiting_pods(engine.state, engine_of(TaintToleration())._step.profiles)
     assert alone.plugins == (WakingPlugin("NodeResourcesFit"),)
     assert alone.pod_state.pod.scheduler_name == PROFILE
+
+
+def test_names_that_users_choose_are_not_taken_for_times() -> None:
+    labels = {"now": "x", "since": "2024", "backoff_until": "", "waits_for": "y"}
+    document = {"now": 0, "node": {"labels": labels, "allocatable": {"now": 5}}}
+    assert with_times(document)["node"] == document["node"]
+    assert with_times(document)["now"] == "1970-01-01T00:00:00+00:00"

@@ -15,7 +15,8 @@ _NODE = {
 _STATE = {
     "stream": "live", "position": 9, "node": _NODE,
     "pods": [{"namespace": "a", "name": "web", "uid": "u", "state": "bound", "priority": 7,
-              "attempts": 2, "deleting": True, "evicted_for": "a/next"}],
+              "requests": {"cpu": 1250, "memory": 3 << 30}, "attempts": 2, "deleting": True,
+              "evicted_for": "a/next"}],
 }  # fmt: skip
 _ATTEMPT = {"position": 5, "at": "2026-11-25T18:00:00+00:00", "namespace": "a", "pod": "web",
             "uid": "u", "attempt": 2}  # fmt: skip
@@ -38,6 +39,7 @@ def test_what_is_on_a_node_and_what_it_has_free() -> None:
     assert "Cordoned" in text
     assert 'room is kept for <a href="/pods/a/next?stream=live&amp;at=9">a/next</a>' in text
     for words in ("2500m", "6 GiB", "dedicated=db:NoSchedule", "zone=a", "evicted for a/next",
+                  "cpu 1250m, memory 3 GiB",
                   "2 refused it, 1 could have placed the pod here, 1 did"):  # fmt: skip
         assert words in text
     assert '<a href="/decisions/5?stream=live&amp;at=9">a/web</a>' in text
