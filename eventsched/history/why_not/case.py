@@ -58,14 +58,16 @@ class Case(NamedTuple):
         residents = [state.pods[uid] for uid in uids if uid not in gone]
         return sorted(residents, key=lambda each: (each.pod.priority, -each.booking_order))
 
+    def removed(self, other: Pod) -> PodRemoved:
+        """The change that removes another pod."""
+        own = self.hypothesis.pod
+        may_evict = own.preemption_policy != "Never" and other.priority < own.priority
+        evictor = own.priority if may_evict else None
+        return PodRemoved(other.uid, other.full_name, other.priority, evictor)
+
     def refuses(self, plugin: str, more: Sequence[AnyChange]) -> bool:
         """Whether a plugin still refuses the node with ``more`` changes."""
         return plugin in self.hypothesis.landing((*self.made, *more)).plugins
-
-
-def removed(pod: Pod) -> PodRemoved:
-    """The change that removes a pod."""
-    return PodRemoved(pod.uid, pod.full_name, pod.priority)
 
 
 def missing_labels(labels: dict[str, str], terms: Sequence[NodeSelectorTerm]) -> list[NodeLabelSet]:

@@ -28,6 +28,9 @@ from eventsched.history.why_not.change_value import ChangeValue, quantity
 from eventsched.history.why_not.volume_changes import OfObjects, VolumeRemoved
 from eventsched.scheduling.rules.selection import NAME_FIELD
 
+_LEAST_PART = 20
+"""A request is lowered drastically to less than this part of it."""
+
 
 class RequestLimited(ChangeValue, frozen=True):
     """The pod requests at most ``limit`` of a resource instead of ``before``."""
@@ -37,11 +40,17 @@ class RequestLimited(ChangeValue, frozen=True):
     before: int
 
     @property
+    def is_drastic(self) -> bool:
+        """Whether hardly anything is left of the request, so that few pods could run with it."""
+        return self.limit * _LEAST_PART < self.before
+
+    @property
     def text(self) -> str:
         limit, before = (quantity(self.resource, amount) for amount in (self.limit, self.before))
         if not self.limit:
             return f"request no {self.resource} instead of {before}"
-        return f"request at most {limit} of {self.resource} instead of {before}"
+        drastic = ", which is hardly any" if self.is_drastic else ""
+        return f"request at most {limit} of {self.resource} instead of {before}{drastic}"
 
     def changed(self, pod: Pod) -> Pod:
         return replace(pod, spec=_limited(pod.spec, self.resource, self.limit))
@@ -203,15 +212,21 @@ class ResourceClaimRemoved(ChangeValue, frozen=True):
 
 
 class PodRemoved(ChangeValue, frozen=True):
-    """Another pod is gone."""
+    """Another pod is gone. ``evictor_priority`` is that of the pod in question, if it is more
+    important and may evict others; else None."""
 
     uid: str
     full_name: str
     priority: int
+    evictor_priority: int | None = None
 
     @property
     def text(self) -> str:
-        return f"remove the pod {self.full_name} (priority {self.priority})"
+        evicts = ""
+        if self.evictor_priority is not None:
+            evicts = f"; preemption may do so for this pod, which has {self.evictor_priority}"
+            evicts += ", once nothing else refuses the node"
+        return f"remove the pod {self.full_name} (priority {self.priority}{evicts})"
 
 
 class TaintRemoved(ChangeValue, frozen=True):

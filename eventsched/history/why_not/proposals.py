@@ -9,7 +9,7 @@ import numpy as np
 
 from eventsched.domain.objects import PODS, HostPort, pod_requests
 from eventsched.history.why_not import volume_proposals
-from eventsched.history.why_not.case import Case, Side, missing_labels, removed
+from eventsched.history.why_not.case import Case, Side, missing_labels
 from eventsched.history.why_not.change_value import unit_of
 from eventsched.history.why_not.changes import (
     AnyChange,
@@ -91,7 +91,7 @@ def _of_ports(case: Case) -> list[AnyChange]:
         if own.collides(port)
     ]
     if case.side is Side.CLUSTER:
-        return [removed(resident.pod) for resident, _ in taken]
+        return [case.removed(resident.pod) for resident, _ in taken]
     own_ports: dict[HostPort, None] = {
         own: None
         for own in case.pod.spec.host_ports
@@ -132,7 +132,7 @@ def _victims(case: Case, lacking: list[str]) -> list[AnyChange]:
         requests = pod_requests.of(resident.pod.spec).effective
         if PODS not in lacking and not any(requests.get(name, 0) for name in lacking):
             continue
-        victims.append(removed(resident.pod))
+        victims.append(case.removed(resident.pod))
         if not case.refuses("NodeResourcesFit", victims):
             break
     return victims

@@ -39,14 +39,20 @@ class Remedy(NamedTuple):
 
 def remedies(hypothesis: Hypothesis) -> list[Remedy]:
     """The remedies of both sides, the more useful one first: one that does not pin the pod to the
-    node, and of these the one with fewer changes. They are by changes of the pod, and by changes of
+    node, and of these the one with fewer changes. One that leaves hardly anything of a request is
+    left out if there is another. They are by changes of the pod, and by changes of
     the cluster if there is a choice. Equal ones are given once. The first one has no changes if the
     pod lands already, and is ``stuck`` if there is no remedy."""
     found = [_remedy(hypothesis, side) for side in Side]
     if found[0].changes == found[1].changes:
         return found[:1]
     helpful = [remedy for remedy in found if remedy.stuck is None]
+    helpful = [remedy for remedy in helpful if not _is_drastic(remedy)] or helpful
     return sorted(helpful, key=_usefulness) or found[:1]
+
+
+def _is_drastic(remedy: Remedy) -> bool:
+    return any(isinstance(each, RequestLimited) and each.is_drastic for each in remedy.changes)
 
 
 def _usefulness(remedy: Remedy) -> tuple[bool, int]:

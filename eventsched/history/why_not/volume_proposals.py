@@ -9,7 +9,7 @@ from eventsched.domain.objects.registry import (
     PersistentVolumeClaim,
     Registry,
 )
-from eventsched.history.why_not.case import Case, Side, has, missing_labels, removed
+from eventsched.history.why_not.case import Case, Side, has, missing_labels
 from eventsched.history.why_not.changes import AnyChange, NodeLabelSet
 from eventsched.history.why_not.volume_changes import (
     VolumeAffinityRemoved,
@@ -109,7 +109,7 @@ def _of_restrictions(case: Case) -> list[AnyChange]:
         if conflicts_with(resident.pod, pod):
             users[resident.pod.uid] = resident.pod
     gone = case.removed_pods | {pod.uid}
-    others = [removed(user) for uid, user in users.items() if uid not in gone]
+    others = [case.removed(user) for uid, user in users.items() if uid not in gone]
     return [*others] or _volumes(case)
 
 
@@ -121,7 +121,7 @@ def _of_limits(case: Case) -> list[AnyChange]:
     victims: list[AnyChange] = []
     for resident in case.residents():
         if resident.pod.volumes:
-            victims.append(removed(resident.pod))
+            victims.append(case.removed(resident.pod))
             if not case.refuses(_LIMITS, victims):
                 break
     else:

@@ -159,6 +159,35 @@ def test_the_change_for_a_refusal(
     assert _texts(_found(pod, [node], present)) == texts
 
 
+def test_a_request_of_which_hardly_anything_is_left_comes_only_if_nothing_else_helps() -> None:
+    """Less than a twentieth of what is asked for; and then it says so."""
+    node = Node(name="n1", allocatable={"cpu": 2000, "pods": 9})
+    full = [_on("n1", "a", 1950)]
+    assert _texts(_found(_pod(2000), [node], full)) == [["remove the pod default/a (priority 0)"]]
+    both = _texts(_found(_pod(2000), [node], [_on("n1", "a", 1900)]))
+    assert both == [
+        ["request at most 100m of cpu instead of 2"],
+        ["remove the pod default/a (priority 0)"],
+    ]
+    small = Node(name="n1", allocatable={"cpu": 50, "pods": 9})
+    assert _texts(_found(_pod(2000), [small])) == [
+        ["request at most 50m of cpu instead of 2, which is hardly any"]
+    ]
+
+
+def test_a_pod_that_preemption_may_evict() -> None:
+    node = Node(name="n1", allocatable={"cpu": 2000, "pods": 9})
+    important, present = replace(_pod(2000), priority=100), [_on("n1", "a", 1950)]
+    [remedy] = _found(important, [node], present)
+    assert [change.text for change in remedy.changes] == [
+        "remove the pod default/a (priority 0; preemption may do so for this pod, which has 100, "
+        "once nothing else refuses the node)"
+    ]
+    for pod in (replace(important, preemption_policy="Never"), replace(important, priority=0)):
+        [remedy] = _found(pod, [node], present)
+        assert remedy.changes[0].text == "remove the pod default/a (priority 0)"
+
+
 def test_room_that_is_kept_for_a_nominated_pod() -> None:
     """A less important one does not keep it, so it stays."""
     nominated = [

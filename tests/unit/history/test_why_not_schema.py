@@ -20,7 +20,8 @@ from eventsched.history.why_not.shortfall import ScoreDifference, Shortfall
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "why-not.schema.json").read_text())
 VALUES: dict[Any, Any] = {
-    int: 1, str: "required_affinity", HostPort: HostPort(port=80), Taint: Taint(key="k"),
+    int: 1, int | None: 1, str: "required_affinity",
+    HostPort: HostPort(port=80), Taint: Taint(key="k"),
 }  # fmt: skip
 LANDING = Landing(False, ("NodeResourcesFit",), ("Insufficient cpu",))
 
