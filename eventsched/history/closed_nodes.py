@@ -63,10 +63,12 @@ class ClosedNodes(NamedTuple):
 
 class UnselectedNodes(NamedTuple):
     """Nodes by name, those with room for a pod first; ``with_room`` have it, None if that is not
-    known."""
+    known. ``replaced``: the names of nodes that have another value for a label that the pod asks
+    for, with these labels: other pods may select them."""
 
     names: tuple[str, ...] = ()
     with_room: int | None = None
+    replaced: tuple[tuple[str, str], ...] = ()
 
 
 def closed_nodes(table: NodeTable, pod: Pod, *, has_pods: bool = True) -> tuple[ClosedNodes, ...]:
@@ -100,10 +102,29 @@ def unselected_nodes(table: NodeTable, pod: Pod, *, has_pods: bool = True) -> Un
     for row in np.flatnonzero(fits & ~_selected(table, rows, pod)):
         node = _node(table, rows[row])
         if not any(_closed_by(node, pod.spec.tolerations)):
-            found.append((not has_room[row], node.name))
-    names = tuple(name for _, name in sorted(found, key=lambda node: node[0]))
+            found.append((not has_room[row], node))
+    found.sort(key=lambda node: node[0])
+    labels = ((node.name, _replaced(node, pod)) for _, node in found)
     with_room = sum(not is_full for is_full, _ in found)
-    return UnselectedNodes(names, with_room if has_pods else None)
+    return UnselectedNodes(
+        tuple(node.name for _, node in found),
+        with_room if has_pods else None,
+        tuple((name, other) for name, other in labels if other),
+    )
+
+
+def _replaced(node: Node, pod: Pod) -> str:
+    """The labels of a node that would have to get another value for the pod; "" for none."""
+    wanted: dict[str, tuple[str, ...]] = {}
+    wanted |= {key: (value,) for key, value in pod.spec.node_selector.items()}
+    terms = pod.spec.required_node_terms or ()
+    for term in terms if len(terms) == 1 else ():
+        wanted |= {each.key: each.values for each in term.expressions if each.operator == "In"}
+    return ", ".join(
+        f"{key}={node.labels[key]}"
+        for key, values in wanted.items()
+        if key in node.labels and node.labels[key] not in values
+    )
 
 
 def _room(table: NodeTable, pod: Pod) -> tuple[np.ndarray, Bools, Bools]:

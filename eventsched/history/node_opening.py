@@ -19,9 +19,9 @@ def opening_text(closed: Sequence[ClosedNodes], pod_name: str) -> str:
     named = closed[:_GROUPS_NAMED]
     known = [each.with_room for each in named if each.with_room is not None]
     with_room = sum(known) if len(known) == len(named) else None
-    room = room_text(sum(each.nodes for each in named), with_room)
-    says = proof_text(pod_name, max(named, key=lambda each: each.with_room != 0).example)
-    return f"{' or '.join(map(_opened, named))}, if meant for such pods ({room}; {says})"
+    example = max(named, key=lambda each: each.with_room != 0).example
+    room = room_text(sum(each.nodes for each in named), with_room, pod_name, example)
+    return f"{' or '.join(map(_opened, named))}, if meant for such pods ({room})"
 
 
 def repairs(closed: Sequence[ClosedNodes] | None) -> list[str]:
@@ -44,10 +44,16 @@ def _is_repaired_for_the_pod(closed: ClosedNodes) -> bool:
     return bool(closed.conditions) and (closed.is_asked_for or not is_dedicated)
 
 
-def room_text(nodes: int, with_room: int | None) -> str:
-    """How many of the nodes have room for the pod now; None: that is not known."""
+def room_text(nodes: int, with_room: int | None, pod_name: str, example: str) -> str:
+    """How many of the nodes have room for the pod now, and the command that proves what it takes
+    to land on the ``example``. None: the command says whether there is room, too."""
     if with_room is None:
-        return f"{LARGE_ENOUGH}; whether there is room now was not checked"
+        says = "says whether there is room now, and what else it would take"
+        return f"{LARGE_ENOUGH}; {why_not_command(pod_name, example)} {says}"
+    return f"{_room_text(nodes, with_room)}; {proof_text(pod_name, example)}"
+
+
+def _room_text(nodes: int, with_room: int) -> str:
     if nodes == 1:
         return "it has room now" if with_room else f"it is full now, {_STILL_WAITS}"
     if not with_room:

@@ -38,13 +38,12 @@ CLUSTER = """---
 """
 KNOWN = (
     "add a toleration for the taint dedicated=batch:NoSchedule of 1 node, if meant for such pods "
-    "({room}; `eventsched explain default/wide --why-not large` says what else it would take); or "
+    "({room} what else it would take); or "
     "add a larger node, with 8 cpu and 1 example.com/gpu, or lower its requests"
 )
-WITH_PODS = KNOWN.format(room="it has room now")
-WITHOUT_PODS = KNOWN.format(
-    room="large enough when empty; whether there is room now was not checked"
-)
+SAYS = "`eventsched explain default/wide --why-not large` says"
+WITH_PODS = KNOWN.format(room=f"it has room now; {SAYS}")
+WITHOUT_PODS = KNOWN.format(room=f"large enough when empty; {SAYS} whether there is room now, and")
 """What is read of a log has the nodes without the pods on them."""
 STREAM = "simulation"
 

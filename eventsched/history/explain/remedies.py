@@ -259,12 +259,25 @@ def _selected(
         return "relax its node affinity: no node that it names is open to the pod and large enough"
     if not nodes:
         return f"{_node_for(pod)}: no node that is open to it is large enough"
+    replaced = dict(unselected.replaced)
+    nodes = [name for name in nodes if name not in replaced] or nodes
     node = nodes[0] if len(nodes) == 1 else f"one of {len(nodes)} open nodes, such as {nodes[0]},"
     with_room = unselected.with_room
     if with_room is not None:
         with_room = len({*nodes}.intersection(unselected.names[:with_room]))
-    room = room_text(len(nodes), with_room)
-    return f"label {node} {labels}, or {relax} ({room}; {proof_text(pod_name, nodes[0])})"
+    room = room_text(len(nodes), with_room, pod_name, nodes[0])
+    if other := replaced.get(nodes[0]):
+        ways = [f"correct {_asking(pod)}", *([] if names else [_node_for(pod)])]
+        by_label = f"label {node} {labels} instead of {other}, which other pods may select"
+        return f"{_either([*ways, by_label])} ({room})"
+    return f"label {node} {labels}, or {relax} ({room})"
+
+
+def _asking(pod: Pod | None) -> str:
+    """What asks for labels of nodes."""
+    if pod is None or (pod.spec.node_selector and pod.spec.required_node_terms):
+        return "its nodeSelector and node affinity"
+    return "its nodeSelector" if pod.spec.node_selector else "its node affinity"
 
 
 def _asked_labels(pod: Pod) -> list[str]:

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from eventsched.domain.nodes.node_table import NodeTable
-from eventsched.domain.objects import Container, Pod, PodSpec, Taint, Toleration
+from eventsched.domain.objects import (
+    Container,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Requirement,
+    Taint,
+    Toleration,
+)
 from eventsched.history.closed_nodes import ClosedNodes, closed_nodes, unselected_nodes
 from eventsched.history.why_not.changes import TaintRemoved
 from eventsched.testing.objects import make_node
@@ -70,7 +78,7 @@ def test_nodes_with_room_are_counted_and_come_first() -> None:
         ClosedNodes((DB,), False, 3, "db-1", 2), ClosedNodes((GPU,), False, 2, "gpu-0", 2),
     ]  # fmt: skip
     asked = pod("a", 3000, node_selector={"pool": "none"})
-    assert unselected_nodes(nodes, asked) == (("web-1", "web-0"), 1)
+    assert unselected_nodes(nodes, asked)[:2] == (("web-1", "web-0"), 1)
 
 
 def test_no_node_offers_the_resource() -> None:
@@ -127,11 +135,11 @@ def test_nodes_that_only_lack_a_label() -> None:
     """Those that are open and large enough, whose label the pod does not select."""
     nodes = cluster()
     asked = pod("a", 1000, node_selector={"pool": "db"})
-    assert unselected_nodes(nodes, asked) == (("web-0", "web-1"), 2)
-    assert unselected_nodes(nodes, pod("a", 5000, node_selector={"pool": "db"})) == ((), 0)
+    assert unselected_nodes(nodes, asked)[:2] == (("web-0", "web-1"), 2)
+    assert unselected_nodes(nodes, pod("a", 5000, node_selector={"pool": "db"}))[:2] == ((), 0)
     tolerant = pod("a", 5000, node_selector={"pool": "db"}, tolerations=(TOLERATES_GPU,))
-    assert unselected_nodes(nodes, tolerant) == (("gpu-0", "gpu-1"), 2)
-    assert unselected_nodes(nodes, pod("a", 1000)) == ((), 0)
+    assert unselected_nodes(nodes, tolerant)[:2] == (("gpu-0", "gpu-1"), 2)
+    assert unselected_nodes(nodes, pod("a", 1000))[:2] == ((), 0)
 
 
 @pytest.mark.parametrize(
@@ -147,3 +155,16 @@ def test_nodes_that_only_lack_a_label() -> None:
 )  # fmt: skip
 def test_a_taint_of_the_node_controller_ends_with_its_condition(taint: Taint, text: str) -> None:
     assert TaintRemoved(taint).text == text
+
+
+def test_a_label_that_nodes_have_with_another_value_is_named() -> None:
+    nodes = NodeTable()
+    nodes.add(make_node("a", labels={"pool": "web", "zone": "x"}))
+    nodes.add(make_node("b", labels={"zone": "x"}))
+    assert unselected_nodes(nodes, pod("p", 1, node_selector={"pool": "db"})).replaced == (
+        ("a", "pool=web"),
+    )
+    term = NodeSelectorTerm(expressions=(Requirement("zone", "In", ("y", "z")),))
+    spec: dict[str, Any] = {"node_selector": {"pool": "db"}, "required_node_terms": (term,)}
+    found = unselected_nodes(nodes, pod("p", 1, **spec))
+    assert found.replaced == (("a", "pool=web, zone=x"), ("b", "zone=x"))

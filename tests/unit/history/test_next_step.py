@@ -191,7 +191,10 @@ def test_room_that_was_not_checked_is_not_promised() -> None:
         closed=[ClosedNodes((), True, 2, "c", 1), ClosedNodes((), True, 1, "d")]
     )
     step = next_step("NodeUnschedulable", ["cordoned"], "default/a", None, circumstances=unknown)
-    assert "(large enough when empty; whether there is room now was not checked; `" in step
+    says = (
+        "`eventsched explain default/a --why-not c` says whether there is room now, and what else"
+    )
+    assert f"(large enough when empty; {says} it would take)" in step
 
 
 NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
@@ -265,6 +268,13 @@ ENOUGH = "`eventsched explain default/a --why-not w1` says what else it"
         ({"node_selector": {"disk": "ssd"}}, ("w1", "w2"),
          "label one of 2 open nodes, such as w1, with disk=ssd, or remove that from its "
          f"nodeSelector (1 of them has room now; {ENOUGH} would take)"),
+        ({"node_selector": {"disk": "ssd"}}, ("w3", "w1"),
+         "label w1 with disk=ssd, or remove that from its nodeSelector (it is full now, so the pod "
+         f"still waits for room; {ENOUGH} would take)"),
+        ({"node_selector": {"disk": "ssd"}}, ("w3", "w4"),
+         "correct its nodeSelector, add a node labelled disk=ssd with 1 cpu and 2048Mi memory, or "
+         "label one of 2 open nodes, such as w3, with disk=ssd instead of disk=hdd, which other "
+         f"pods may select (1 of them has room now; {ENOUGH.replace('w1', 'w3')} would take)"),
         ({"node_selector": {"a": "1", "b": "2"}}, ("w1",),
          "label w1 with a=1, b=2, or remove these from its nodeSelector (it has room now; "
          f"{ENOUGH} would take)"),
@@ -289,8 +299,9 @@ def test_a_label_is_the_remedy_on_nodes_that_are_open(
 
 
 def seen_open(names: tuple[str, ...]) -> Circumstances:
-    """These nodes are open, and only the first has room."""
-    return Circumstances(closed=(), unselected=UnselectedNodes(names, 1))
+    """These nodes are open, and only the first has room; w3 and w4 have other disks."""
+    hdd = tuple((name, "disk=hdd") for name in names if name in ("w3", "w4"))
+    return Circumstances(closed=(), unselected=UnselectedNodes(names, 1, hdd))
 
 
 def on(*names: str, **spec: Any) -> dict[str, Any]:
@@ -347,7 +358,7 @@ def test_the_names_in_a_command_are_quoted() -> None:
     name, odd = "n1; rm -rf ~", "default/$(id)"
     seen = Circumstances(closed=[ClosedNodes((GPU,), False, 1, name)])
     step = next_step(*OF_TAINTS[:2], odd, make_pod("a"), circumstances=seen)
-    assert f"`eventsched explain 'default/$(id)' --why-not 'n1; rm -rf ~'` {ENDS}" in step
+    assert "`eventsched explain 'default/$(id)' --why-not 'n1; rm -rf ~'` says whether" in step
     seen = Circumstances(closed=[ClosedNodes((NOT_READY,), False, 1, name)])
     step = next_step(*OF_TAINTS, make_pod("a"), circumstances=seen)
     assert "`kubectl describe node 'n1; rm -rf ~'` says why" in step
