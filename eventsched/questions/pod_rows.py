@@ -18,6 +18,7 @@ from eventsched.questions.overviews.excluded_nodes import (
     refusal_to_name,
     refusals_at,
 )
+from eventsched.questions.overviews.gone_owners import MOST_READ, owners_at_arrival
 from eventsched.questions.overviews.group_keys import (
     LONGEST_REASON,
     OwnerGroup,
@@ -200,7 +201,8 @@ def _present(
 def _ever(
     stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, cursor: str | None, limit: int
 ) -> tuple[Sequence[Any], str | None]:
-    """The pods of the newest attempts, of a bounded number of these."""
+    """The pods of the newest attempts, of a bounded number of these. Of an owner a page looks at
+    MOST_READ pods: so it can be short, or empty, and another one come after it."""
     high = LAST if cursor is None else position_of_cursor(cursor)
     if cursor is None and wanted.high is not None:
         high = wanted.high
@@ -208,13 +210,33 @@ def _ever(
     assert edge is not None
     if not edge["looked"]:
         return (), None
-    conditions, values = conditions_of(stream, sees, wanted, "p")
+    in_rows = msgspec.structs.replace(wanted, owner=None)  # they lack those of pods that are gone
+    most = limit if wanted.owner is None else max(limit, MOST_READ)
+    conditions, values = conditions_of(stream, sees, in_rows, "p")
     query = _EVER.format(conditions=conditions)
-    rows = stream.rows.all(query, low=edge["edge"], high=high, limit=limit + 1, **values)
+    found = stream.rows.all(query, low=edge["edge"], high=high, limit=most + 1, **values)
+    rows = _with_owners(stream, found[:most])
+    is_left = edge["looked"] == LOOKED_AT and edge["edge"] > (wanted.low or 0)
+    cursor = str(edge["edge"]) if is_left else None
+    if len(found) > most:
+        cursor = str(rows[-1]["key"])
+    if wanted.owner is not None:
+        owner = read_owner(wanted.owner)
+        rows = [row for row in rows if owner.has(row["owner_kind"], row["owner_name"])]
     if len(rows) > limit:
         return rows[:limit], str(rows[limit - 1]["key"])
-    is_left = edge["looked"] == LOOKED_AT and edge["edge"] > (wanted.low or 0)
-    return rows, str(edge["edge"]) if is_left else None
+    return rows, cursor
+
+
+def _with_owners(stream: LoggedStream, rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """The rows, those of pods that are gone with their controllers, as far as the log has these."""
+    gone = owners_at_arrival(stream, (row["seq"] for row in rows if row["state"] is None))
+    return [
+        {**row, "owner_kind": owner.kind, "owner_name": owner.name}
+        if (owner := gone.get(row["seq"])) is not None
+        else dict(row)
+        for row in rows
+    ]
 
 
 def conditions_of(

@@ -12,6 +12,7 @@ from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.domain.records import MoveCause, Queue
+from eventsched.questions import pod_rows
 from eventsched.questions.findings import flushed_pods, preemption_rows, refusal_counts
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
@@ -135,6 +136,39 @@ def test_what_became_of_the_workloads_of_victims(one_server: Server) -> None:
         assert [sorted(each, key=str) for each in seen] == [
             sorted(second), [each for each in sorted(first, key=str) if each[0] == "prod"],
         ]  # fmt: skip
+
+
+def test_an_owner_has_pods_that_are_gone(
+    one_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are found page by page, however few records of arrivals one reads."""
+
+    def diary(address: str) -> None:
+        migrate(address)
+        written = Diary("n1", "n2")
+        for number in range(6):
+            name = written.arrives(f"p{number}", "web" if number % 2 else "db", namespace="prod")
+            written.is_placed(name, "n1")
+        written.goes("p1", "p2", "p3")
+        written.is_placed(written.arrives("bare", namespace="prod"), "n2")
+        written.goes("bare")
+        written.write(address, STREAM)
+
+    with one_server.fresh(diary) as url, closing(DatabaseStreams(url)) as streams:
+        client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        path = f"/pods?{OF_STREAM}&ever=true"
+        every = client.get(path)["pods"]
+        owners = [(each["name"], each["state"], each["owner_name"]) for each in every]
+        assert owners[:3] == [("bare", "gone", None), ("p5", "bound", "web"), ("p4", "bound", "db")]
+        wanted = [each for each in every if each["owner_name"] == "web"]
+        assert [each["name"] for each in wanted] == ["p5", "p3", "p1"]
+        for most in (2_000, 2, 1):
+            monkeypatch.setattr(pod_rows, "MOST_READ", most)
+            for limit in (1, 2, 100):
+                pages = client.pages(f"{path}&owner=web&limit={limit}", "pods", "cursor")
+                assert [each for page in pages for each in page] == wanted
+        assert client.get(f"{path}&owner=rs/db&state=gone")["pods"][0]["name"] == "p2"
+        assert client.get(f"{path}&owner=sts/db")["pods"] == []
 
 
 def test_what_became_of_the_evictor(one_server: Server) -> None:
