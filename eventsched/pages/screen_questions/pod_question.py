@@ -21,9 +21,10 @@ def question(request: PageRequest) -> PageQuestion:
 
 
 def further(request: PageRequest, answer: Any) -> dict[str, str]:
-    """The attempts, and if the page is asked for it the difference between two of them, and what
-    would have to change for a node."""
-    calls = {"story": _call(request, "explain")}
+    """The attempts, how many pods of its controller wait for which reason if it waits itself, and
+    if the page is asked for it the difference between two of them, and what would have to change
+    for a node."""
+    calls = {"story": _call(request, "explain")} | _alike(request, answer)
     before, dots, after = request.query.get("diff", "").partition("..")
     if dots:
         offset = request.query.get("offset")
@@ -34,6 +35,20 @@ def further(request: PageRequest, answer: Any) -> dict[str, str]:
     if node:
         calls["remedies"] = _why_not(request, node)
     return calls
+
+
+def _alike(request: PageRequest, answer: Any) -> dict[str, str]:
+    demands, waits = answer["demands"], len(answer["headline"]) > 1
+    owners = (
+        [each for each in demands["belongs_to"] if not each.startswith("group/")] if demands else []
+    )
+    if not waits or not owners:
+        return {}
+    kept = {key: request.query.get(key) for key in ("stream", "at")}
+    namespace = request.path["namespace"]
+    return {
+        "alike": call_of("/pods/groups", kept, by="reason", namespace=namespace, owner=owners[-1])
+    }
 
 
 def _why_not(request: PageRequest, node: str) -> str:

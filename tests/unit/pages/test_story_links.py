@@ -294,3 +294,27 @@ def test_one_more_node_is_proved_by_a_what_if(code: str, outcome: str) -> None:
     assert "like small" not in text
     beside = Pages(api, what_ifs=False).get(at).text
     assert "one more node" not in beside, "beside a scheduler What-if refuses it"
+
+
+def test_how_many_pods_of_the_workload_wait_alike() -> None:
+    """Those with the reason that the headline names, if there is more than this one."""
+    demands: dict[str, Any] = {
+        "position": 7, "priority": 0, "requests": {}, "node_selector": {}, "tolerations": [],
+        "others": [], "belongs_to": ["deploy/<a>", "rs/<a>-1", "group/g"],
+    }  # fmt: skip
+    waits = {**TIMELINE, "demands": demands, "headline": ["prod/a waits", "Next step: label it."]}
+    summary = {"plugin": "Fit", "reason": "no cpu; no memory"}
+    group = {"key": "reason:Fit/no cpu, no memory", "plugin": "Fit", "reason": "no cpu, no memory"}
+    groups = [{**group, "waiting": 12}, {**group, "reason": "no cpu", "waiting": 7}]
+    explained = {"older": [], "attempts": [], "summary": summary}
+    api = GivenApi(timeline=waits, explain=explained, groups={"groups": groups})
+    text = client(api).get("/pods/prod/a?stream=live").text
+    assert "12 pods of rs/&lt;a&gt;-1</a> wait for this reason." in text
+    assert "7 pods" not in text
+    asked = next(query for path, query, _ in api.asked if path.endswith("/groups"))
+    assert asked == "stream=live&by=reason&namespace=prod&owner=rs%2F%3Ca%3E-1"
+    groups[0]["waiting"] = 1
+    assert "for this reason" not in client(api).get("/pods/prod/a?stream=live").text
+    waits["headline"] = ["prod/a is bound"]
+    api = GivenApi(timeline=waits, explain=explained)
+    assert "for this reason" not in client(api).get("/pods/prod/a?stream=live").text
