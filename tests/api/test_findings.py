@@ -96,8 +96,8 @@ def test_who_evicted_whom(whole: Client) -> None:
 
 
 def test_what_became_of_the_workloads_of_victims(one_server: Server) -> None:
-    """By controller: the pods that came later and still exist. What the client may not see is left
-    out."""
+    """By controller: the pods that came later, also those that are gone, up to a position. What the
+    client may not see is left out."""
 
     def diary(address: str) -> None:
         migrate(address)
@@ -112,30 +112,44 @@ def test_what_became_of_the_workloads_of_victims(one_server: Server) -> None:
         written.is_placed(written.arrives("a3", "a", namespace="prod"), "n2")
         written.preempts("boss", "n1", "a2", "b1")
         written.is_refused(written.arrives("a4", "a", namespace="prod"), FULL)
-        written.goes(written.arrives("b2", "b", namespace="prod"))
+        written.is_placed(written.arrives("b2", "b", namespace="prod"), "n2")
+        written.goes("b2")
+        written.goes(written.arrives("untried", "b", namespace="prod"))
         written.write(address, STREAM)
 
-    def found(client: Client) -> list[list[tuple[Any, ...]]]:
-        names = ("namespace", "name", "victims", "came", "placed", "first", "first_node")
+    def found(client: Client, more: str = "") -> list[list[tuple[Any, ...]]]:
+        names = ("namespace", "name", "victims", "came", "placed", "gone", "first", "first_node")
         return [
             [tuple(workload[name] for name in names) for workload in preemption["workloads"]]
-            for preemption in client.get(f"/evictions?{OF_STREAM}")["preemptions"]
+            for preemption in client.get(f"/evictions?{OF_STREAM}{more}")["preemptions"]
         ]
 
     with one_server.fresh(diary) as url, closing(DatabaseStreams(url)) as streams:
         desk = Desk(streams, FoldedStates())
-        second, first = found(Client(application(desk, OpenGate(local_only=True))))
+        everyone = Client(application(desk, OpenGate(local_only=True)))
+        second, first = found(everyone)
         assert sorted(second) == [
-            ("prod", "a", 1, 1, 0, "a4", None), ("prod", "b", 1, 0, 0, None, None),
+            ("prod", "a", 1, 1, 0, 0, "a4", None), ("prod", "b", 1, 1, 1, 1, "b2", "n2"),
         ]  # fmt: skip
         assert sorted(first, key=str) == [
-            ("guests", "a", 1, 1, 0, "g2", None), ("prod", "a", 2, 2, 1, "a3", "n2"),
-            ("prod", None, 1, 0, 0, None, None),
+            ("guests", "a", 1, 1, 0, 0, "g2", None), ("prod", "a", 2, 2, 1, 0, "a3", "n2"),
+            ("prod", None, 1, 0, 0, 0, None, None),
         ]  # fmt: skip
         seen = found(Client(application(desk, OneNamespace())))
         assert [sorted(each, key=str) for each in seen] == [
             sorted(second), [each for each in sorted(first, key=str) if each[0] == "prod"],
         ]  # fmt: skip
+        arrived = everyone.get(f"/pods?{OF_STREAM}&name=a3")["pods"][0]["position"]
+        place = decided(everyone, "a3")[0]
+        for at, placed in ((arrived, ()), (place, (1, 0)), (place + 1, (1, 1))):
+            [then] = found(everyone, f"&at={at}")  # the second preemption is later
+            of_a = [each[3:5] for each in then if each[:2] == ("prod", "a")]
+            assert of_a == [placed or (0, 0)]
+        place = decided(everyone, "b2")[0]
+        for at, gone in ((place + 1, 0), (place + 2, 0), (99_999, 1)):
+            last = everyone.get("/position?" + OF_STREAM)["position"]
+            then = found(everyone, f"&at={min(at, last)}")[0]
+            assert [each[3:6] for each in then if each[1] == "b"] == [(1, 1, gone)], at
 
 
 def test_an_owner_has_pods_that_are_gone(
@@ -212,6 +226,15 @@ def test_what_became_of_the_evictor(one_server: Server) -> None:
             asked = everyone.get(f"/evictions?{OF_STREAM}&outcome={quote(each['outcome'])}")
             assert [one["pod"] for one in asked["preemptions"]] == [pod]
             assert asked["evictors"] == answer["evictors"]
+        for pod in ("there", "elsewhere"):
+            before, after = (
+                everyone.get(f"/evictions?{OF_STREAM}&at={found[pod]['landed'] + later}")
+                for later in (0, 1)
+            )
+            for answer_then, outcome in ((before, "waiting"), (after, found[pod]["outcome"])):
+                [then] = [each for each in answer_then["preemptions"] if each["pod"] == pod]
+                assert then["outcome"] == outcome
+            assert before["evictors"]["waiting"] == after["evictors"]["waiting"] + 1
         own = Client(application(desk, OneNamespace()))
         seen = own.get(f"/evictions?{OF_STREAM}")
         assert seen["evictors"] == {**answer["evictors"], "preemptions": 3, "gone": 0}

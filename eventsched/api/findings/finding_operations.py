@@ -29,7 +29,8 @@ def _evictions(asked: Asked) -> Any:
         namespace=values["namespace"], node=values["node"], outcome=values["outcome"], low=low,
         high=high,
     )  # fmt: skip
-    return evictions_page(stream, asked.sees, wanted, values["limit"])
+    end = None if values["at"] is None else kept_position_of(stream, values["at"])
+    return evictions_page(stream, asked.sees, wanted, values["limit"], end)
 
 
 def _refusals(asked: Asked) -> Any:
@@ -60,7 +61,7 @@ FINDING_OPERATIONS = (
          p.Parameter("namespace", "with a pod of this namespace, on either side"),
          p.Parameter("node", "on this node"),
          p.Parameter("outcome", "what happened to the evictor", values=EVICTOR_OUTCOMES),
-         p.FROM, p.UNTIL, p.BEFORE, p.PAGE_LIMIT),
+         p.FROM, p.UNTIL, p.BEFORE, p.PAGE_LIMIT, p.AT),
         EvictionsAnswer, _evictions,
     ),
     Operation(

@@ -52,7 +52,7 @@ def beside_anomalies(request: PageRequest, answer: Any) -> dict[str, str]:
     return {
         **_own_steps(answer["anomalies"], stream, at),
         "flushed": call_of("/queue/flushed", {"limit": str(FLUSHED), **_given(asked)}),
-        "evictions": call_of("/evictions", limit="1", stream=stream, until=at),
+        "evictions": call_of("/evictions", limit="1", stream=stream, at=at),
     }
 
 
@@ -78,10 +78,10 @@ def time_shown(request: PageRequest, answer: Any) -> dict[str, str]:
 
 def evictions(request: PageRequest) -> PageQuestion:
     """The request for who evicted whom."""
-    query = _until_shown(request)
-    names = ("stream", "namespace", "node", "outcome", "from", "until", "before", "limit")
+    query = request.query
+    names = ("stream", "namespace", "node", "outcome", "from", "until", "before", "limit", "at")
     call = call_of("/evictions", {name: query.get(name) for name in names})
-    if not query.keys().isdisjoint(("outcome", "from", "until", "before")):
+    if not query.keys().isdisjoint(("outcome", "from", "until", "before", "at")):
         return PageQuestion(call)  # the view has neither these outcomes nor these positions
     conditions = [f"node = {literal(query['node'])}"] if "node" in query else []
     if "namespace" in query:

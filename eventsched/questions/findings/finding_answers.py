@@ -24,9 +24,10 @@ class EvictedPod(msgspec.Struct, frozen=True, kw_only=True):
 
 class VictimWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """The controller of ``victims`` of a preemption; its ``kind`` and ``name`` are null for those
-    without one, which nothing replaces. ``came`` pods of it arrived after the preemption and still
-    exist, ``placed`` of them have a node. ``first`` is the name of the first of these, and
-    ``first_node`` its node."""
+    without one, which nothing replaces. ``came`` pods of it arrived after the preemption,
+    ``placed`` of them were placed, and ``gone`` of them, placed or not, are gone; of these only
+    the ones are known that were tried, and whose arrival the log still has. ``first`` is the name
+    of the first that came, and ``first_node`` its node."""
 
     namespace: str
     kind: str | None
@@ -34,6 +35,7 @@ class VictimWorkload(msgspec.Struct, frozen=True, kw_only=True):
     victims: int
     came: int
     placed: int
+    gone: int
     first: str | None
     first_node: str | None
 
@@ -41,12 +43,12 @@ class VictimWorkload(msgspec.Struct, frozen=True, kw_only=True):
 class EvictionRow(msgspec.Struct, frozen=True, kw_only=True):
     """A preemption: the pods that had to leave ``node`` for a pod. ``namespace``, ``pod``, ``uid``
     and ``priority`` are of the pod that it was for, null as in EvictedPod; ``decided`` is the
-    position of its attempt. ``outcome`` is what happened to that pod up to the log's end: it was
-    placed on the ``freed node`` or ``elsewhere``, it is still ``waiting``, or it is ``gone``,
-    deleted before it had a node. ``landed_on`` and ``landed`` are the node and the position of the
-    attempt that placed it. All of these are null for a pod that the client may not see.
-    ``workloads`` are what the victims belong to, as far as the client may see them and the log
-    still has the records of their arrival."""
+    position of its attempt. ``outcome`` is what happened to that pod up to the log's end, or the
+    time asked for: it was placed on the ``freed node`` or ``elsewhere``, it is still ``waiting``,
+    or it is ``gone``, deleted before it had a node. ``landed_on`` and ``landed`` are the node and
+    the position of the attempt that placed it. All of these are null for a pod that the client may
+    not see. ``workloads`` are what the victims belong to, as far as the client may see them and the
+    log still has the records of their arrival."""
 
     position: int
     at: str

@@ -50,13 +50,13 @@ SELECT v.seq FROM ({_PREEMPTIONS}) v ORDER BY v.seq DESC LIMIT :limit
 _LANDED = f"""
 LEFT JOIN LATERAL (
     SELECT a.seq, a.node FROM eventsched_log.decision a
-    WHERE a.stream = v.stream AND a.pod = v.preemptor AND a.seq > v.seq
+    WHERE a.stream = v.stream AND a.pod = v.preemptor AND a.seq > v.seq AND a.seq < :end
       AND a.outcome IN ({", ".join(f"'{each}'" for each in FOUND_NODE)})
     ORDER BY a.seq LIMIT 1
 ) l ON true
 LEFT JOIN LATERAL (
     SELECT min(g.seq) AS seq FROM eventsched_log.pod_end g
-    WHERE g.stream = v.stream AND g.pod = v.preemptor AND g.seq > v.seq
+    WHERE g.stream = v.stream AND g.pod = v.preemptor AND g.seq > v.seq AND g.seq < :end
 ) f ON true
 """
 """Where the pod was placed that a preemption was for (``l``), and its end (``f``)."""
@@ -90,7 +90,8 @@ LEFT JOIN eventsched_log.pod_now pn ON pn.stream = v.stream AND pn.uid = v.pod
 LEFT JOIN eventsched_log.pod_now mn ON mn.stream = v.stream AND mn.uid = v.preemptor
 LEFT JOIN LATERAL (
     SELECT g.seq, g.at FROM eventsched_log.pod_end g
-    WHERE g.stream = v.stream AND g.pod = v.pod AND g.seq > v.seq ORDER BY g.seq LIMIT 1
+    WHERE g.stream = v.stream AND g.pod = v.pod AND g.seq > v.seq AND g.seq < :end
+    ORDER BY g.seq LIMIT 1
 ) e ON true
 LEFT JOIN LATERAL (
     SELECT max(a.seq) AS seq FROM eventsched_log.decision a
@@ -115,14 +116,20 @@ class EvictionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evictions_page(
-    stream: LoggedStream, sees: Visibility, wanted: EvictionFilter, limit: int
+    stream: LoggedStream,
+    sees: Visibility,
+    wanted: EvictionFilter,
+    limit: int,
+    end: int | None = None,
 ) -> EvictionsAnswer:
-    """A page of preemptions, the newest first: those with a pod that may be seen. Raises
-    UnavailableError and NotVisibleError."""
+    """A page of preemptions, the newest first: those with a pod that may be seen, and what came of
+    them before position ``end``, by default up to now. Raises UnavailableError and
+    NotVisibleError."""
     if wanted.namespace is not None:
         sees.require(wanted.namespace, "namespace")
     head = stream.rows.head
-    high = head if wanted.high is None else min(wanted.high, head)
+    until = head if end is None else min(end, head)
+    high = until if wanted.high is None else min(wanted.high, until)
     edge = stream.rows.one(_EDGE, low=wanted.low, high=high, most=LOOKED_AT)
     assert edge is not None
     found: list[EvictionRow] = []
@@ -135,18 +142,18 @@ def evictions_page(
         values |= {"low": edge["edge"], "high": high}
         counts = {
             row["outcome"]: row["number"]
-            for row in stream.rows.all(_COUNTS.format(conditions=seen), **values)
+            for row in stream.rows.all(_COUNTS.format(conditions=seen), end=until, **values)
         }
         query = _PAGE.format(conditions=conditions)
         if wanted.outcome is not None:
             query = _PAGE_WITH_OUTCOME.format(conditions=seen)
-            values["outcome"] = wanted.outcome
+            values |= {"outcome": wanted.outcome, "end": until}
         rows = stream.rows.all(query, limit=limit + 1, **values)
         seqs = [row["seq"] for row in rows]
         if len(seqs) > limit:
             seqs = seqs[:limit]
             more = seqs[-1]
-        found = _preemptions(stream, sees, seqs)
+        found = _preemptions(stream, sees, seqs, end)
         if not found:
             unmatched = _unmatched(stream, sees, wanted, edge["edge"], high)
     return EvictionsAnswer(
@@ -202,11 +209,14 @@ def _conditions(sees: Visibility, wanted: EvictionFilter) -> tuple[str, dict[str
     return text, values
 
 
-def _preemptions(stream: LoggedStream, sees: Visibility, seqs: Sequence[int]) -> list[EvictionRow]:
+def _preemptions(
+    stream: LoggedStream, sees: Visibility, seqs: Sequence[int], end: int | None
+) -> list[EvictionRow]:
     if not seqs:
         return []
     by_position: dict[int, list[Any]] = {}
-    rows = stream.rows.all(_VICTIMS, seqs=list(seqs))
+    until = stream.rows.head if end is None else end
+    rows = stream.rows.all(_VICTIMS, seqs=list(seqs), end=until)
     for row in rows:
         by_position.setdefault(row["seq"], []).append(row)
     arrived = _arrived(stream, rows)
@@ -223,7 +233,7 @@ def _preemptions(stream: LoggedStream, sees: Visibility, seqs: Sequence[int]) ->
         ]
         for position, victims in by_position.items()
     }
-    workloads = victim_workloads(stream, owners)
+    workloads = victim_workloads(stream, owners, end)
     return [
         _preemption(sees, priorities, rows, workloads[position])
         for position, rows in by_position.items()

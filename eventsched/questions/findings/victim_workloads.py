@@ -7,24 +7,59 @@ or more of them, and that is enough to see whether the work goes on.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from eventsched.history.evictor_outcomes import FOUND_NODE
 from eventsched.questions.findings.finding_answers import VictimWorkload
+from eventsched.questions.overviews.gone_owners import MOST_READ, owners_at_arrival
 from eventsched.questions.streams import LoggedStream
 
 MOST_LATER = 20_000
-"""Later pods that are looked at for one answer, those that came first."""
+"""Later pods that exist, and attempts after the preemptions, that are looked at for one answer:
+those that came first."""
 
-_LATER = f"""
-SELECT n.seq, n.namespace, n.owner_kind, n.owner_name, n.name, n.node
+_FOUND = ", ".join(f"'{outcome}'" for outcome in FOUND_NODE)
+_EXISTING = f"""
+SELECT CAST(n.uid AS text) AS uid, n.seq, n.namespace, n.owner_kind, n.owner_name, n.name, n.node,
+       n.decided_seq
 FROM eventsched_log.pod_now n
 JOIN (SELECT DISTINCT * FROM unnest(CAST(:namespaces AS text[]), CAST(:kinds AS text[]),
     CAST(:names AS text[])) AS o (namespace, kind, name)) w
   ON w.namespace = n.namespace AND w.kind = n.owner_kind AND w.name = n.owner_name
-WHERE n.stream = :s AND n.seq > :low ORDER BY n.seq LIMIT {MOST_LATER}
+WHERE n.stream = :s AND n.seq > :low AND n.seq < :end ORDER BY n.seq LIMIT {MOST_LATER}
 """
+# By their attempts: table pod has no index by position. Who was never tried is left out.
+_GONE = f"""
+SELECT CAST(p.uid AS text) AS uid, p.seq, p.namespace, p.name
+FROM (SELECT DISTINCT f.pod FROM (
+        SELECT d.pod FROM eventsched_log.decision d
+        WHERE d.stream = :s AND d.seq > :low AND d.seq < :end ORDER BY d.seq LIMIT {MOST_LATER}
+    ) f) tried
+JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = tried.pod
+LEFT JOIN eventsched_log.pod_now n ON n.stream = :s AND n.uid = p.uid
+WHERE p.seq > :low AND n.uid IS NULL AND p.namespace = ANY(CAST(:namespaces AS text[]))
+ORDER BY p.seq LIMIT {MOST_READ}
+"""
+_PLACED = f"""
+SELECT DISTINCT ON (d.pod) CAST(d.pod AS text) AS uid, d.node FROM eventsched_log.decision d
+WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq < :end
+  AND d.outcome IN ({_FOUND})
+ORDER BY d.pod, d.seq DESC
+"""
+_ENDED = """
+SELECT DISTINCT CAST(e.pod AS text) AS uid FROM eventsched_log.pod_end e
+WHERE e.stream = :s AND e.pod = ANY(CAST(:uids AS uuid[])) AND e.seq < :end
+"""
+
+
+class LaterPod(NamedTuple):
+    """A pod that came after a preemption; ``node`` is "" if it was on none."""
+
+    position: int
+    name: str
+    node: str
+    is_gone: bool
 
 
 class VictimOwner(NamedTuple):
@@ -36,57 +71,77 @@ class VictimOwner(NamedTuple):
 
 
 def victim_workloads(
-    stream: LoggedStream, owners: Mapping[int, Sequence[VictimOwner]]
+    stream: LoggedStream, owners: Mapping[int, Sequence[VictimOwner]], end: int | None
 ) -> dict[int, list[VictimWorkload]]:
-    """By the position of a preemption the controllers of its victims, given as one for each victim.
-    Raises UnavailableError."""
-    named = sorted({owner for each in owners.values() for owner in each if owner.name})
-    later: dict[VictimOwner, list[Any]] = {}
-    if named:
-        namespaces, kinds, names = zip(*named, strict=True)
-        rows = stream.rows.all(
-            _LATER, namespaces=namespaces, kinds=kinds, names=names, low=min(owners)
-        )
-        for row in rows:
-            owner = VictimOwner(row["namespace"], row["owner_kind"], row["owner_name"])
-            later.setdefault(owner, []).append(row)
-    seen = {owner: _LaterPods(rows) for owner, rows in later.items()}
+    """By the position of a preemption the controllers of its victims, given as one for each victim;
+    what came of them before position ``end``, by default up to now. Raises UnavailableError."""
+    named = {owner for each in owners.values() for owner in each if owner.name}
+    later = _later_pods(stream, sorted(named), min(owners), end) if named else {}
     return {
         position: [
-            _workload(owner, victims, position, seen.get(owner, _NONE))
+            _workload(owner, victims, position, later.get(owner, ()))
             for owner, victims in Counter(each).items()
         ]
         for position, each in owners.items()
     }
 
 
-class _LaterPods:
-    """The pods of a controller, in the order in which they came."""
+def _later_pods(
+    stream: LoggedStream, named: Sequence[VictimOwner], low: int, end: int | None
+) -> dict[VictimOwner, list[LaterPod]]:
+    """The pods of the controllers that came after a position, in the order in which they came."""
+    bounds = {"low": low, "end": stream.rows.head if end is None else end}
+    namespaces, kinds, names = zip(*named, strict=True)
+    rows = [
+        dict(row)
+        for row in stream.rows.all(
+            _EXISTING, namespaces=namespaces, kinds=kinds, names=names, **bounds
+        )
+    ]
+    left = stream.rows.all(_GONE, namespaces=tuple(set(namespaces)), **bounds)
+    arrived = owners_at_arrival(stream, (row["seq"] for row in left))
+    gone = [
+        {**row, "owner_kind": owner.kind, "owner_name": owner.name, "decided_seq": row["seq"]}
+        for row in left
+        if (owner := arrived.get(row["seq"])) is not None
+        and VictimOwner(row["namespace"], owner.kind or "", owner.name or "") in named
+    ]
+    ended = {row["uid"] for row in gone}
+    uids = _array(row["uid"] for row in (gone if end is None else rows + gone))
+    placed = stream.rows.all(_PLACED, uids=uids, end=bounds["end"])
+    nodes = {row["uid"]: row["node"] for row in placed}
+    if end is not None:
+        found = stream.rows.all(_ENDED, uids=_array(ended), end=end)
+        ended = {row["uid"] for row in found}
+    later: dict[VictimOwner, list[LaterPod]] = {}
+    for row in sorted(rows + gone, key=lambda each: each["seq"]):
+        whose = VictimOwner(row["namespace"], row["owner_kind"], row["owner_name"])
+        node = nodes.get(row["uid"])
+        if node is None and (end is None or row["decided_seq"] is None):  # it may have come with it
+            node = row.get("node")
+        pod = LaterPod(row["seq"], row["name"], node or "", row["uid"] in ended)
+        later.setdefault(whose, []).append(pod)
+    return later
 
-    def __init__(self, rows: Sequence[Any]) -> None:
-        self.rows = rows
-        self._positions = [row["seq"] for row in rows]
-        self._placed = [0, *accumulate(bool(row["node"]) for row in rows)]
 
-    def after(self, position: int) -> tuple[int, int, Any]:
-        """How many came after a position, how many of these have a node, and the first one."""
-        place = bisect_right(self._positions, position)
-        first = self.rows[place] if place < len(self.rows) else None
-        return len(self.rows) - place, self._placed[-1] - self._placed[place], first
+def _array(uids: Iterable[str]) -> str:
+    """Uids as the text of an array."""
+    return f"{{{','.join(uids)}}}"
 
 
-_NONE = _LaterPods(())
-
-
-def _workload(owner: VictimOwner, victims: int, position: int, later: _LaterPods) -> VictimWorkload:
-    came, placed, first = later.after(position)
+def _workload(
+    owner: VictimOwner, victims: int, position: int, later: Sequence[LaterPod]
+) -> VictimWorkload:
+    came = later[bisect_right(later, position, key=lambda pod: pod.position) :]
+    first = came[0] if came else None
     return VictimWorkload(
         namespace=owner.namespace,
         kind=owner.kind or None,
         name=owner.name or None,
         victims=victims,
-        came=came,
-        placed=placed,
-        first=None if first is None else first["name"],
-        first_node=None if first is None else first["node"] or None,
+        came=len(came),
+        placed=sum(pod.node != "" for pod in came),
+        gone=sum(pod.is_gone for pod in came),
+        first=None if first is None else first.name,
+        first_node=None if first is None else first.node or None,
     )

@@ -156,11 +156,11 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     hidden = {**UNSEEN, "outcome": "open", "gone": None, "gone_at": None}
     workloads = [
         {"namespace": "prod", "kind": kind, "name": name, "victims": 1, "came": came,
-         "placed": placed, "first": "new" if came else None, "first_node": node}
-        for kind, name, came, placed, node in (
-            ("Job", "a", 0, 0, None), ("Job", "b", 1, 1, "n2"), ("Job", "c", 1, 0, None),
-            ("Job", "d", 3, 3, "n2"), ("Job", "e", 3, 1, None), ("Job", "f", 2, 0, None),
-            (None, None, 0, 0, None),
+         "placed": placed, "gone": gone, "first": "new" if came else None, "first_node": node}
+        for kind, name, came, placed, gone, node in (
+            ("Job", "a", 0, 0, 0, None), ("Job", "b", 1, 1, 1, "n2"), ("Job", "c", 1, 0, 0, None),
+            ("Job", "d", 3, 3, 0, "n2"), ("Job", "e", 3, 1, 1, None), ("Job", "f", 2, 0, 2, None),
+            (None, None, 0, 0, 0, None),
         )
     ]  # fmt: skip
     rows = [
@@ -174,13 +174,19 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     api = GivenApi(evictions=answer)
     text = unescape(client(api).get("/findings/evictions?namespace=prod&limit=2&token=x").text)
     words = re.sub("<[^>]*>", "", " ".join(text.split()))
-    for fate in ("Job/a since then: no new pod, or it is gone, too", "Job/b since then: new on n2",
+    for fate in ("Job/a since then: no new pod", "Job/b since then: new on n2, gone",
                  "Job/c since then: new without a node",
-                 "Job/d since then: 3 new pods, all on nodes",
-                 "Job/e since then: 3 new pods, 1 on nodes, 2 without",
-                 "Job/f since then: 2 new pods, none on a node",
+                 "Job/d since then: 3 new pods, all placed",
+                 "Job/e since then: 3 new pods, 1 placed, 2 not; 1 of them is gone",
+                 "Job/f since then: 2 new pods, none placed; 2 of them are gone",
                  "1 without an owner: nothing replaces it"):  # fmt: skip
         assert fate in words
+    assert 'href="/pods?namespace=prod&owner=Job%2Fe&ever=true' in text
+    assert 'href="/pods?namespace=prod&owner=Job%2Fd&sort=-position' in text
+    then = unescape(client(api).get("/findings/evictions?at=5").text)
+    for path in ("/pods?at=5&namespace=prod&owner=Job%2Fe&sort=-position", "/pods/prod/new?at=5"):
+        assert path in then
+    assert "since then up to the time shown" in then
     assert api.asked[0][:2] == ("/api/v1/evictions", "namespace=prod&limit=2")
     assert f'href="/pods/batch/boss?uid={UID}"' in text
     assert 'href="/decisions/8"' in text
@@ -336,7 +342,7 @@ def test_the_time_shown_is_kept() -> None:
         "refusals": {"attempts": 0, "plugins": [], "next": None, "unmatched": []},
     }  # fmt: skip
     for path, asked in (
-        ("/findings?at=5", "limit=200&at=5"), ("/findings/evictions?at=5", "until=5"),
+        ("/findings?at=5", "limit=200&at=5"), ("/findings/evictions?at=5", "at=5"),
         ("/findings/refusals?at=5", "until=5"), ("/findings/refusals?at=5&until=3", "until=3"),
     ):  # fmt: skip
         api = GivenApi(**answers)
@@ -348,7 +354,7 @@ def test_the_time_shown_is_kept() -> None:
         assert "as of 5." not in text
         if "until=3" not in path:
             assert "</time>, position 9" in text
-        present = "Back to the present" if asked.startswith("until") else "Anomalies as of"
+        present = "Anomalies as of" if path == "/findings?at=5" else "Back to the present"
         assert present in text
         assert ("who evicted whom until then" in text) == (path == "/findings?at=5")
 
