@@ -115,7 +115,7 @@ def test_nodes_are_offered_as_one_types(watched: Watched, url: str) -> None:
 def test_the_command_of_the_next_step(watched: Watched, url: str, *, script: bool) -> None:
     """It is a link to the page that answers it, also with markup in names; with a script, it can be
     copied."""
-    pod, node = f"{NAME}/pod1 {NAME}", f"tainted {MARKUP}"
+    pod, node = f"{NAME}/pod1 {NAME}", f"node {MARKUP}"
     command = shlex.join(["eventsched", "explain", pod, "--why-not", node])
     with watched.page(script=script) as page:
         page.add_init_script(
