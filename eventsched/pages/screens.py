@@ -22,10 +22,11 @@ from eventsched.pages.screen_questions import (
 class Screen:
     """A page. ``name`` is that of its template and of its module in ``static``. ``path`` is
     Starlette's, and ``question`` makes the request to the API from its parts and the query.
-    ``further`` makes requests for what the page shows besides, by name, from its answer. ``posted``
-    makes the one of a form from its fields and the answer, ``prefilled`` the form before it is
-    sent, ``filled`` the one that the page then shows, and ``address`` the query of the page with
-    its outcome. ``below`` is the screen of the navigation that it belongs to.
+    ``further`` makes requests for what the page shows besides, by name, from its answer, and
+    ``instead`` for what it shows if that is not found. ``posted`` makes the one of a form from its
+    fields and the answer, ``prefilled`` the form before it is sent, ``filled`` the one that the
+    page then shows, and ``address`` the query of the page with its outcome. ``below`` is the
+    screen of the navigation that it belongs to.
     One that ``has_past`` takes ``at``; with ``is_of_past`` it is about one moment of the log, so it
     has no time bar without ``at``. ``fields`` are the titles of its filters by name: with a wrong
     one the page keeps its form."""
@@ -36,6 +37,7 @@ class Screen:
     question: Callable[[PageRequest], PageQuestion]
     in_navigation: bool = True
     further: Callable[[PageRequest, Any], dict[str, str]] | None = None
+    instead: Callable[[PageRequest], dict[str, str]] | None = None
     has_past: bool = False
     is_of_past: bool = False
     posted: Callable[[PageRequest, Mapping[str, str], Any], PageQuestion] | None = None
@@ -61,20 +63,21 @@ SCREENS = (
     ),
     Screen(
         "pod", "Pod", "/pods/{namespace}/{name}", pod_question.question,
-        in_navigation=False, further=pod_question.further, has_past=True,
+        in_navigation=False, further=pod_question.further, has_past=True, below="pods",
+        instead=pod_question.instead,
     ),
     Screen(
         "workload", "Workload", "/workloads/{namespace}/{kind}/{name}",
-        workload_question.question, in_navigation=False,
+        workload_question.question, in_navigation=False, below="pods",
     ),
     Screen(
         "node", "Node", "/nodes/{name}", node_question.question, in_navigation=False,
-        further=node_question.further, has_past=True,
+        further=node_question.further, has_past=True, below="now",
     ),
     Screen(
         "decision", "Decision", "/decisions/{position}", decision_question.question,
         in_navigation=False, further=decision_question.further, has_past=True,
-        is_of_past=True,
+        is_of_past=True, below="pods",
     ),
     Screen(
         "anomalies", "Findings", "/findings", findings_question.anomalies,

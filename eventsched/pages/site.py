@@ -41,6 +41,8 @@ _PAGES = {"Cache-Control": "no-cache", "Vary": "Authorization"}
 _FOREVER = "public, max-age=31536000, immutable"
 RESULT = "result"
 """The parameter that names a kept outcome."""
+_WITHOUT_PAGE = (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_REQUEST)
+"""What the API answers about a name that it does not find."""
 _MOST_QUERY = 8_192
 """Bytes of a query at most."""
 _MOST_FORM = 1 << 20
@@ -168,9 +170,12 @@ class _Pages:
         self, request: Request, screen: Screen, asked: PageRequest, answer: ApiAnswer
     ) -> dict[str, ApiAnswer]:
         """What the page shows besides its answer."""
-        if screen.further is None or answer.status != HTTPStatus.OK:
+        if answer.status in _WITHOUT_PAGE and screen.instead is not None:
+            calls = screen.instead(asked)
+        elif answer.status == HTTPStatus.OK and screen.further is not None:
+            calls = screen.further(asked, answer.document)
+        else:
             return {}
-        calls = screen.further(asked, answer.document)
         return {
             name: await ask(self._api, PageQuestion(call), request) for name, call in calls.items()
         }

@@ -13,6 +13,8 @@ from eventsched.pages.api_call import segment
 _POSITION = r"(?<=\(position )\d+(?=\))"
 _COMMAND = r"(?P<step>`eventsched [^`]+`)"
 _UNLIKE_WORDS = re.compile(r"(?=.*[^\W0-9]).*[0-9.-]")
+_OFFERED = re.compile(r"(did you mean )(.+)(\?)")
+_ITS_POD = re.compile(r"(its pod is )(\S+/\S+)(, whose page has its decisions)")
 _ANY_NODE = "NODE"
 """What a command has in the place of a name that the reader is to choose."""
 _COPY = Markup(
@@ -40,6 +42,25 @@ def linked_step(
     """A next step with the links of ``linked``. A command that a next step gives leads to the page
     that answers it, if there is one, with ``asked`` as further parameters, and can be copied."""
     return _linked(text, [*pods, *_unlike_words(nodes)], link, [_COMMAND], asked or {})
+
+
+def offered(
+    remedy: str, screen: str, path: Mapping[str, str], link: Callable[..., str]
+) -> str | Markup:
+    """The remedy of a page that there is not. Names that it offers lead to their pages: of nodes on
+    the ``screen`` of a node, of pods on the others. ``path`` are the parts of the page's own."""
+    found = _OFFERED.fullmatch(remedy) or _ITS_POD.fullmatch(remedy)
+    if found is None or not (screen == "node" or found.re is _ITS_POD or screen == "pod"):
+        return remedy
+    before, names, after = found.groups()
+    links = []
+    for name in names.split(" or "):
+        namespace, slash, short = name.rpartition("/")
+        namespace = namespace if slash else path.get("namespace", "")
+        pod = f"/pods/{segment(namespace)}/{segment(short)}"
+        to = link(f"/nodes/{segment(name)}" if screen == "node" else pod)
+        links.append(_to(to, name))
+    return Markup("{}{}{}").format(before, Markup(" or ").join(links), after)
 
 
 def _unlike_words(nodes: Iterable[str]) -> list[str]:

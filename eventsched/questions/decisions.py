@@ -222,6 +222,14 @@ def dominant_refusals(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, in
 # --- one decision -----------------------------------------------------------------------------
 
 
+def _pod_page(stream: LoggedStream, sees: Visibility, uid: str | None) -> str:
+    """The remedy for a position whose record is not a decision."""
+    name = stream.evidence().names([uid]).get(uid, "") if uid is not None else ""
+    if "/" in name and (sees.is_whole or sees.sees(name.partition("/")[0])):
+        return f"its pod is {name}, whose page has its decisions"
+    return "a pod's page has those of its attempts, GET /api/v1/decisions has all"
+
+
 def stored_decision(
     stream: LoggedStream, sees: Visibility, position: int
 ) -> tuple[StoredRecord, PodDecided]:
@@ -235,7 +243,7 @@ def stored_decision(
         raise dropped_error(stream.log, position, where)
     record = stored.record
     if not isinstance(record, PodDecided):
-        remedy = "a pod's page has those of its attempts, GET /api/v1/decisions has all"
+        remedy = _pod_page(stream, sees, getattr(record, "uid", None))
         raise InputError(where, f"is a {stored.kind}, not a decision", remedy)
     if not sees.is_whole:
         name = stream.evidence().names([record.uid]).get(record.uid, "")

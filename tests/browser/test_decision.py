@@ -79,7 +79,8 @@ def test_weighted_scores_add_up(watched: Watched, url: str) -> None:
     with watched.page() as page:
         opened(page, url, decision["position"], TIGHT)
         page.get_by_role("button", name="Show as a table").click()
-        row = page.locator(".heat-table").get_by_role("row", name=decision["node"])
+        row = page.locator(".heat-table").get_by_role("row", name=f"{decision['node']} (chosen)")
+        expect(page.get_by_role("button", name="Next")).to_have_count(0)
         texts = row.get_by_role("cell").all_inner_texts()
         scores = [int(text.partition(" (")[0]) for text in texts if "×" in text]
         assert sum(scores) == decision["score"]
@@ -248,6 +249,10 @@ def test_why_not_a_node_by_its_name(watched: Watched, url: str, *, script: bool)
         field.fill("nosuch")
         page.get_by_role("button", name="Why not this node?").click()
         expect(place).to_have_text("nosuch was not there at this decision.")
+        field.fill(node.upper())
+        page.get_by_role("button", name="Why not this node?").click()
+        place.get_by_role("button", name=node, exact=True).click()
+        expect(place).to_contain_text(answer["remedies"][0][0]["text"])
 
 
 def test_feasible_nodes_come_first(watched: Watched, url: str) -> None:

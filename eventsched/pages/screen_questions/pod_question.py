@@ -51,6 +51,13 @@ def _alike(request: PageRequest, answer: Any) -> dict[str, str]:
     }
 
 
+def instead(request: PageRequest) -> dict[str, str]:
+    """If there is no such pod: the pod group of that name."""
+    namespace, name = request.path["namespace"], request.path["name"]
+    path = f"/workloads/{segment(namespace)}/group/{segment(name)}/explain"
+    return {"group": call_of(path, stream=request.query.get("stream"))}
+
+
 def _why_not(request: PageRequest, node: str) -> str:
     """An attempt is decided again as it was, so a page of the past names the attempt instead."""
     namespace, name = request.path["namespace"], request.path["name"]

@@ -3,7 +3,7 @@
 import { element, table } from "./elements.js";
 import { HeatMap } from "./heat_map.js";
 import { HeatRows } from "./heat_rows.js";
-import { columnsOf } from "./node_names.js";
+import { columnsOf, nearest } from "./node_names.js";
 import { fetchApi, onAnswer } from "./shell.js";
 
 const TABLE_ROWS = 100;
@@ -105,7 +105,7 @@ class DecisionScreen {
     const first = this.page * TABLE_ROWS, last = Math.min(nodes.length, first + TABLE_ROWS);
     const columns = this.rows.columns;
     const lines = nodes.slice(first, last).map((node) => [
-      this.rows.names[node], ...columns.map((plugin) => this.rows.words(node, plugin)),
+      this.rows.names[node] === this.rows.chosen ? `${this.rows.names[node]} (chosen)` : this.rows.names[node], ...columns.map((plugin) => this.rows.words(node, plugin)),
       node < this.rows.feasible ? this.verdicts.totals[node] : "",
     ]);
     const caption = nodes.length === 0 ? "No node has that name"
@@ -122,8 +122,10 @@ class DecisionScreen {
       element("div", { class: "table-scroller", tabindex: 0, role: "region",
         "aria-label": "Verdicts as a table" },
         table(caption, ["node", ...columns.map((plugin) => this.rows.title(plugin)), "total"], lines, [columns.length + 1])),
-      turn("Previous", this.page - 1, this.page > 0),
-      turn("Next", this.page + 1, last < nodes.length));
+      ...(nodes.length <= TABLE_ROWS ? [] : [
+        turn("Previous", this.page - 1, this.page > 0),
+        turn("Next", this.page + 1, last < nodes.length),
+      ]));
   }
 
   // Shows the node of a name, with `asks` also why the pod is not there. False if it was not there.
@@ -137,8 +139,18 @@ class DecisionScreen {
       return true;
     }
     if (this.verdicts.vectors !== "all") return false; // the log has only some
-    this.panel.replaceChildren(element("p", {}, `${name} was not there at this decision.`));
+    this.panel.replaceChildren(element("p", { role: "status" }, `${name} was not there at this decision.`, ...this.#offered(name, asks)));
     return true;
+  }
+
+  // Names of nodes that may be meant instead of one that was not there.
+  #offered(name, asks) {
+    const buttons = nearest(this.rows.names, name).map((near) => {
+      const button = element("button", { type: "button" }, near);
+      button.addEventListener("click", () => this.show(near, asks));
+      return button;
+    });
+    return buttons.flatMap((button, place) => [place ? " or " : " Did you mean ", button]);
   }
 
   // Shows a node in the panel, with a plugin's cell in words, and puts the node into the address.

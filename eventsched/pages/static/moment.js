@@ -42,6 +42,10 @@ document.addEventListener("input", ({ target }) => {
   const text = isAtEnd(target) ? "now" : shownText(target);
   target.setAttribute("aria-valuetext", text);
   document.getElementById("moment-text").textContent = text;
+  const live = document.querySelector('.moment [data-part="moment"] a.button');
+  live?.classList.toggle("on", isAtEnd(target));
+  const place = document.querySelector(".moment .place"); // of the time before
+  if (place) place.hidden = true;
 });
 document.addEventListener("change", ({ target }) => {
   if (target.id === "moment-range") plan(target);

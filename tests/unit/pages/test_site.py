@@ -457,3 +457,37 @@ def test_a_time_that_moves_is_settled_first() -> None:
         assert Pages(GivenApi()).get(f"/pods?{query}").status_code == 200
     wrong = GivenApi(position={"status": 400, "title": "Bad Request", "detail": "no time"})
     assert Pages(wrong).get("/pods?at=10x").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy", "links"),
+    [
+        ("/pods/prod/trian", "did you mean prod/train or dev/trains?",
+         {"/pods/prod/train": "prod/train", "/pods/dev/trains": "dev/trains"}),
+        ("/nodes/web-3", "did you mean web-03 or web-13?",
+         {"/nodes/web-03": "web-03", "/nodes/web-13": "web-13"}),
+        ("/decisions/3", "its pod is prod/a, whose page has its decisions",
+         {"/pods/prod/a": "prod/a"}),
+        ("/pods/prod/trian", "did you mean <b>x?",
+         {"/pods/prod/%3Cb%3Ex": "&lt;b&gt;x"}),
+    ],
+)  # fmt: skip
+def test_offered_names_lead_to_their_pages(path: str, remedy: str, links: dict[str, str]) -> None:
+    """On the page of what there is not."""
+    problem = {"title": "Not Found", "status": 404, "detail": "is not there", "remedy": remedy}
+    names = ("timeline", "state", path.rpartition("/")[2], "explain")
+    text = client(GivenApi(**dict.fromkeys(names, problem))).get(path).text
+    for address, name in links.items():
+        assert f'<a href="{address}">{name}</a>' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "tab"),
+    [("/pods/a/b", "Pods"), ("/decisions/3", "Pods"), ("/workloads/a/deploy/b", "Pods"),
+     ("/nodes/n", "Now")],
+)  # fmt: skip
+def test_the_tab_that_a_page_belongs_to(path: str, tab: str) -> None:
+    problem = {"title": "Not Found", "status": 404, "detail": "is not there"}
+    names = ("timeline", "state", "3", "explain")
+    text = client(GivenApi(**dict.fromkeys(names, problem))).get(path).text
+    assert re.findall(r'aria-current="true">(\w+)</a></li>', text) == [tab]

@@ -70,7 +70,7 @@ def test_a_pod_group_with_its_members() -> None:
 def test_the_ways_to_a_group() -> None:
     """By its name alone, with its namespace, and from the page of a pod that is not there."""
     problem = {"status": 400, "title": "Bad Request", "detail": "there is no pod prod/gang"}
-    pages = client(GivenApi(timeline=problem))
+    pages = client(GivenApi(timeline=problem, explain={}))
     for path, place in (
         ("/groups/gang", "/workloads/-/group/gang"),
         ("/groups/prod/gang?stream=live", "/workloads/prod/group/gang?stream=live"),
@@ -81,3 +81,5 @@ def test_the_ways_to_a_group() -> None:
     assert 'href="/workloads/prod/group/gang?stream=live"' in (
         pages.get("/pods/prod/gang?stream=live&at=5").text
     )
+    misspelt = client(GivenApi(timeline=problem, explain=problem)).get("/pods/prod/gang")
+    assert "pod group" not in misspelt.text
