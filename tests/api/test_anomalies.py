@@ -177,3 +177,34 @@ def test_an_exported_log_is_refused(
     assert printed.out == ""
     assert "--anomalies: are views of a database" in printed.err
     assert "eventsched db restore" in printed.err
+
+
+def test_later_pods_of_the_same_workload_are_said_first(one_server: Server) -> None:
+    """Also at a position of the past, as of then; those of another workload are only counted."""
+
+    def diary(address: str) -> None:
+        migrate(address)
+        told = Diary("n1", "n2")
+        told.is_placed(told.arrives("before", "train", namespace="prod"), "n1")
+        told.is_refused(told.arrives("waits", "train", namespace="prod"))
+        told.is_refused(told.arrives("alone", namespace="prod"))
+        told.is_placed(told.arrives("other", "web", namespace="prod"), "n1")
+        told.is_placed(told.arrives("bare", namespace="prod"), "n1")
+        told.is_placed(told.arrives("namesake", "train", namespace="guests"), "n1")
+        told.is_placed(told.arrives("more", "train", priority=7, namespace="prod"), "n1")
+        told.minute = 15
+        told.is_placed(told.arrives("second", "train", namespace="prod"), "n1")
+        told.is_placed(told.arrives("third", "train", namespace="prod"), "n1")
+        told.write(address, STREAM)
+
+    with one_server.fresh(diary) as url, closing(DatabaseStreams(url)) as streams:
+        client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        head = client.get(f"/position?stream={STREAM}")["position"]
+        third = client.get(f"/pods?stream={STREAM}&name=third")["pods"][0]["position"]
+        for at, own, every in (("", 2, 5), (f"&at={head}", 2, 5), (f"&at={third}", 1, 4)):
+            found = client.get(f"{ASKED}{at}")["anomalies"]
+            texts = {each["pod"]: each["text"] for each in found}
+            rest = f"{every} later pods of its priority or less, whatever they request, were placed"
+            pods = f"{own} later pod{'s' * (own > 1)} of the same ReplicaSet; "
+            assert texts["waits"].startswith(f"{pods}{rest}")
+            assert texts["alone"].startswith(rest)

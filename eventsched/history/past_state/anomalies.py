@@ -4,9 +4,11 @@ and 0021 define them; docs/sql.md describes them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.history.past_state.own_overtaking import overtaken_by_own
 
 Ask = Callable[..., Sequence[Mapping[Any, Any]]]
 """Asks a query with named parameters; ``:s`` is the stream's number."""
@@ -134,6 +136,9 @@ class Anomaly:
             case "starving":
                 later = f"{facts['overtaken_by']} later pods of its priority or less"
                 placed = f"{later}, whatever they request, were placed"
+                if own := facts["overtaken_by_own"]:
+                    pods = "pod" if own == 1 else "pods"
+                    placed = f"{own} later {pods} of the same {facts['owner_kind']}; {placed}"
                 refusal = _refusal(facts).removeprefix(": ")
                 return f"{placed}, but it was refused by {refusal}" if refusal else placed
             case "unplaceable":
@@ -176,7 +181,8 @@ def stored_anomalies(
     rows += [(kinds[row["kind"]], row) for row in ping_pongs]
     totals = dict.fromkeys(KINDS, 0) | {kind: row["total"] for kind, row in rows}
     wasted = wasted_preemptions(ask, stream, limit, visible, values)
-    found = [_anomaly(kind, row) for kind, row in rows]
+    own = overtaken_by_own(ask, [str(row["pod_uid"]) for kind, row in rows if kind == STARVING])
+    found = [_anomaly(kind, row, own) for kind, row in rows]
     return StoredAnomalies([*found, *wasted.found], totals | dict(wasted.totals))
 
 
@@ -202,8 +208,13 @@ def _refusal(facts: Mapping[str, Any]) -> str:
     return f": {facts['plugin']}: {facts['reason']}" if facts["plugin"] else ""
 
 
-def _anomaly(kind: str, row: Mapping[Any, Any]) -> Anomaly:
+def _anomaly(
+    kind: str, row: Mapping[Any, Any], own: Mapping[str, int] = MappingProxyType({})
+) -> Anomaly:
+    """The anomaly of a row of its view. ``own``: see overtaken_by_own."""
     facts = {name: row[name] for name in _FACTS[kind]}
+    if kind == STARVING:
+        facts["overtaken_by_own"] = own.get(str(row["pod_uid"]), 0)
     if kind in _LONG_WAIT_VIEWS:
         facts |= {name: row[f"first_{name}"] for name in ("plugin", "reason")}
     return Anomaly(

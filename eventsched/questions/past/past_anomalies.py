@@ -18,6 +18,7 @@ from eventsched.history.past_state.anomalies import (
     StoredAnomalies,
     wasted_preemptions,
 )
+from eventsched.history.past_state.own_overtaking import PlacedOfWorkloads
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_ping_pongs import past_ping_pongs
 from eventsched.questions.past.past_pods import PastPods, first_queued
@@ -39,7 +40,7 @@ def past_anomalies(
     """The anomalies before a position, at most ``limit`` of each kind, as those of the present.
     Raises UnavailableError."""
     anomalies: dict[str, list[Anomaly]] = {STARVING: [], UNPLACEABLE: []}
-    placed = _placed(past)
+    placed, own = _placed(past), PlacedOfWorkloads(_on_nodes(past))
     for row, came, began in _long_waits(stream, past):
         if not sees.sees(row["namespace"]):
             continue
@@ -51,6 +52,7 @@ def past_anomalies(
             facts["overtaken_by"] = len(seqs) - bisect_right(seqs, came)
             if not facts["overtaken_by"]:
                 continue
+            facts["overtaken_by_own"] = own.later(row, came)
         found = Anomaly(
             kind, row["namespace"], row["name"], row["uid"], began, row["seq"], facts
         )  # fmt: skip
@@ -108,7 +110,12 @@ def _placed(past: PastPods) -> Mapping[int, Sequence[int]]:
     """Priority of a pod in a queue → the positions at which the pods of that priority or less came
     that were placed and are still there, in order."""
     levels = {row["priority"] for row in past.rows if row["state"] in QUEUES}
-    placed = [row for row in past.rows if row["state"] in _ON_NODES and row["attempts"]]
+    placed = _on_nodes(past)
     return {
         level: sorted(row["seq"] for row in placed if row["priority"] <= level) for level in levels
     }
+
+
+def _on_nodes(past: PastPods) -> list[Mapping[str, Any]]:
+    """The rows of the pods that were placed and are still there."""
+    return [row for row in past.rows if row["state"] in _ON_NODES and row["attempts"]]
