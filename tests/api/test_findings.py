@@ -160,6 +160,7 @@ def test_an_owner_has_pods_that_are_gone(
     def diary(address: str) -> None:
         migrate(address)
         written = Diary("n1", "n2")
+        written.is_placed(written.arrives("other", "webs", namespace="guests"), "n1")
         for number in range(6):
             name = written.arrives(f"p{number}", "web" if number % 2 else "db", namespace="prod")
             written.is_placed(name, "n1")
@@ -183,6 +184,9 @@ def test_an_owner_has_pods_that_are_gone(
                 assert [each for page in pages for each in page] == wanted
         assert client.get(f"{path}&owner=rs/db&state=gone")["pods"][0]["name"] == "p2"
         assert client.get(f"{path}&owner=sts/db")["pods"] == []
+        for namespace, near in (("&namespace=prod", ["web"]), ("", ["web", "webs"])):
+            [unmatched] = client.get(f"/pods?{OF_STREAM}&owner=we{namespace}")["unmatched"]
+            assert unmatched["near"] == near  # of the namespace that is asked for
 
 
 def test_what_became_of_the_evictor(one_server: Server) -> None:
