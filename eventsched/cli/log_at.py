@@ -101,7 +101,12 @@ def _read_time(log: PositionedLog, text: str, where: str, *, or_position: bool) 
     except (ValueError, OverflowError):
         problem = "is neither a position nor a time" if or_position else "is not a time"
         number = "a number, " if or_position else ""
-        remedy = f"write {number}2026-11-21T15:00, 15:00, or a length such as 10m"
+        forms = (
+            "00:10, 10m from start, or 10m ago"
+            if is_virtual(newest)
+            else ("2026-11-21T15:00, 15:00, or a length such as 10m")
+        )
+        remedy = f"write {number}{forms}"
         raise InputError(where, f"{text!r} {problem}", remedy) from None
     return at, newest if is_virtual(newest) else max(now, newest)
 

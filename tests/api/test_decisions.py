@@ -212,8 +212,8 @@ def test_what_cannot_be_asked(client: Client, logs: str) -> None:
         "limit; 1001 is out of range; give one from 1 to 1000"
     )
     assert client.problem(f"/decisions{path}&from=yesterday", 400) == (
-        "from; 'yesterday' is neither a position nor a time; write a number, 2026-11-21T15:00, "
-        "15:00, or a length such as 10m"
+        "from; 'yesterday' is neither a position nor a time; write a number, 00:10, "
+        "10m from start, or 10m ago"
     )
     assert client.problem(f"/decisions{path}&pods=a", 400) == (
         "pods; is no parameter of this path; did you mean pod?"

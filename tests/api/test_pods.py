@@ -180,7 +180,7 @@ def test_a_name_in_another_case(client: Client, name: str) -> None:
 )
 def test_a_range_that_ends_before_it_begins(client: Client, path: str) -> None:
     problem = client.problem(f"{path}stream={ODD}&from=30&until=20", 400)
-    assert problem == "from; '30' is after until ('20'); exchange them"
+    assert problem == "from; '30' is after the end of the range ('20'); exchange them"
     assert client.get(f"{path}stream={ODD}&from=20&until=20")
 
 

@@ -28,7 +28,9 @@ def given_range(asked: Asked, stream: LoggedStream) -> tuple[int | None, int | N
     low, high = places
     if low is not None and high is not None and low > high:
         since, end = (asked.values[name][:_LONGEST] for name in ("from", "until"))
-        raise InputError("from", f"{since!r} is after until ({end!r})", "exchange them")
+        raise InputError(
+            "from", f"{since!r} is after the end of the range ({end!r})", "exchange them"
+        )
     if high is not None and high < stream.log.begin:
         raise dropped_error(stream.log, high, "until")
     return low, high
