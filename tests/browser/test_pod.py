@@ -176,6 +176,10 @@ def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
         call = f"{url}/api/v1/decisions/{first}/changes/{last}?stream={TIGHT}"
         found = page.request.get(call).json()
         assert found["nodes"]
+        changes = page.locator('section[aria-labelledby="changes"]')
+        expect(changes.locator("p").first).to_have_text(found["conclusion"])
+        for fold in changes.locator("summary").all():
+            fold.click()
         for node in found["nodes"]:
             row = page.locator(".differences").get_by_role("row", name=node["node"])
             expect(row).to_contain_text(node["before"] or "not there")
@@ -186,6 +190,26 @@ def test_the_difference_of_two_attempts(watched: Watched, url: str) -> None:
         page.get_by_role("link", name="close").click()
         expect(page.get_by_role("heading", name="What changed")).to_have_count(0)
         expect(page.locator("body")).to_have_attribute("data-live", "true")
+
+
+@pytest.mark.parametrize("script", [False, True])
+def test_what_does_not_matter_is_folded(watched: Watched, url: str, *, script: bool) -> None:
+    """Ten lines of what happened in between are shown, the others only when asked for."""
+    with watched.page(script=script) as page:
+        path, story = retried(page, url)
+        first, last = story["attempts"][0]["seq"], story["attempts"][-1]["seq"]
+        call = f"{url}/api/v1/decisions/{first}/changes/{last}?stream={TIGHT}"
+        found = page.request.get(call).json()
+        page.goto(f"{url}{path}?stream={TIGHT}&diff={first}..{last}")
+        changes = page.locator('section[aria-labelledby="changes"]')
+        lines = changes.locator(".history li")
+        expect(lines).to_have_count(len(found["between"]))
+        assert len(found["between"]) > 10
+        expect(lines.locator("visible=true")).to_have_count(10)
+        fold = changes.locator("summary", has_text="more")
+        expect(fold).to_have_text(f"{len(found['between']) - 10} more")
+        fold.click()
+        expect(lines.locator("visible=true")).to_have_count(len(found["between"]))
 
 
 def test_a_difference_of_nonsense_is_one_line(watched: Watched, url: str) -> None:

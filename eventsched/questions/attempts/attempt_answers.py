@@ -120,33 +120,37 @@ class ScoreChange(msgspec.Struct, frozen=True, kw_only=True):
 
 class NodeDifference(msgspec.Struct, frozen=True, kw_only=True):
     """A node whose verdict or total differs. A verdict is ``feasible``, a refusal in words, or null
-    if the node was not there; ``scores`` are the ones that differ."""
+    if the node was not there; ``scores`` are the ones that differ. ``unresolvable``: it refused the
+    pod even without other pods, before and after."""
 
     node: str
     before: str | None
     after: str | None
     total_before: int | None
     total_after: int | None
+    unresolvable: bool
     scores: list[ScoreChange]
 
 
 class BetweenAttempts(msgspec.Struct, frozen=True, kw_only=True):
     """What happened between two attempts. ``of_pod``: a line of the pod's own story, in which
     repeated attempts are one line with the ``position`` of the last of them; others are records
-    about a node whose verdict differs."""
+    about a node whose verdict differs, ``on_candidate`` if it is not an unresolvable one."""
 
     position: int
     at: str
     kind: str
     text: str
     of_pod: bool
+    on_candidate: bool
 
 
 class AttemptDifference(msgspec.Struct, frozen=True, kw_only=True):
     """What differs between two attempts of a pod. ``nodes`` is a page of the ``differing`` ones:
     those with another verdict (``turned`` of them) first, then by how far the total moved; ``next``
     is the ``offset`` to go on with. ``compared`` is false if the log lacks the verdicts of one, so
-    that only ``counts`` are known. ``between`` has the last lines of the pod's story and about the
+    that only ``counts`` are known. ``conclusion``: what follows from the verdicts, in a sentence or
+    two; null if the log lacks some. ``between`` has the last lines of the pod's story and about the
     nodes: ``records`` is how many records lie between, and the last ``read`` of them were searched
     for what happened on the nodes."""
 
@@ -155,6 +159,7 @@ class AttemptDifference(msgspec.Struct, frozen=True, kw_only=True):
     after: Decision
     counts: list[VerdictChange]
     compared: bool
+    conclusion: str | None
     turned: int
     differing: int
     nodes: list[NodeDifference]

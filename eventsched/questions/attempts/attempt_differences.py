@@ -1,16 +1,16 @@
 """What differs between two attempts of a pod, and what happened in between."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import NamedTuple
 
 from eventsched.cli.output.headline_output import story_lines
-from eventsched.cli.output.time_format import iso
+from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, PodDecided
 from eventsched.eventlog.port import StoredRecord
+from eventsched.history.decision_vectors import VectorSource
 from eventsched.history.explain.evidence import Evidence, is_about
 from eventsched.history.explain.explanation import explain
 from eventsched.history.explain.record_text import describe_with_pod, pod_of, pods_named_in
@@ -22,6 +22,12 @@ from eventsched.questions.attempts.attempt_answers import (
     ScoreChange,
     VerdictChange,
 )
+from eventsched.questions.attempts.attempt_conclusions import (
+    Sides,
+    conclusion,
+    gained,
+    node_sides,
+)
 from eventsched.questions.decisions import detail_of, stored_decision
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.verdict_pages import NoVerdictsError, VerdictTable, verdicts_of
@@ -32,6 +38,7 @@ MOST_READ = 5_000
 MOST_LINES = 200
 """Lines about what happened in between."""
 _PLACED = ("scheduled", "waiting")
+_MAKES_ROOM = records.NodeAdded | records.NodeUpdated | records.PodDeleted | records.PodUnreserved
 
 
 def attempt_difference(
@@ -46,28 +53,35 @@ def attempt_difference(
     if before.decision.uid != after.decision.uid:
         problem = f"positions {low} and {high} are attempts of two pods"
         raise InputError("other", problem, "take two attempts of one pod")
-    old, new = (_table(stream, entry.position, record) for entry, record in stored)
-    is_compared = old is not None and new is not None
-    differing = [] if old is None or new is None else _node_differences(old, new)
-    turned = sum(node.before != node.after for node in differing)
+    tables = [_table(stream, entry.position, record) for entry, record in stored]
+    sides = [node_sides(table) for table in tables if table is not None]
+    is_compared = len(sides) == len(tables)
+    differing = _node_differences(*sides) if is_compared else []
+    turned = [node for node in differing if node.before != node.after]
     end = min(len(differing), offset + limit)
-    nodes = {node.node for node in differing if node.before != node.after}
     between = max(0, high - low - 1)
     read = min(between, MOST_READ)
     last = list(islice(stream.log.read(high - read), read))
+    is_whole = all(table and table.source is VectorSource.ALL for table in tables)
+    concluded = None
+    if is_whole:
+        old, new = sides
+        causes = _causes(stream, sees, last, set(gained(old, new)))
+        concluded = conclusion((before.decision.node, after.decision.node), old, new, causes)
     return AttemptDifference(
         stream=stream.name,
         before=before.decision,
         after=after.decision,
         counts=_verdict_changes(before.refusals, after.refusals),
         compared=is_compared,
-        turned=turned,
+        conclusion=concluded,
+        turned=len(turned),
         differing=len(differing),
         nodes=differing[offset:end],
         next=end if end < len(differing) else None,
         records=between,
         read=len(last),
-        between=_between(stream, sees, before.decision, last, nodes),
+        between=_between(stream, sees, before.decision, last, turned),
     )
 
 
@@ -96,22 +110,13 @@ def _verdict_changes(before: list[RefusedNodes], after: list[RefusedNodes]) -> l
     return sorted(found, key=lambda change: -abs(change.after - change.before))
 
 
-class _NodeSide(NamedTuple):
-    """A node in one of two attempts: its verdict, and weighted scores if it was feasible."""
-
-    verdict: str
-    total: int | None
-    scores: dict[str, int]
-
-
-def _node_differences(before: VerdictTable, after: VerdictTable) -> list[NodeDifference]:
-    """The nodes whose verdict differs, in the order of the log, then those whose scores moved, the
-    total that moved furthest first."""
-    sides = _sides(before), _sides(after)
+def _node_differences(before: Sides, after: Sides) -> list[NodeDifference]:
+    """The nodes whose verdict differs, in the order of the log with those last that other pods do
+    not matter to, then those whose scores moved, the total that moved furthest first."""
     found = []
-    for node in dict.fromkeys([*sides[0], *sides[1]]):
-        old, new = sides[0].get(node), sides[1].get(node)
-        if old == new:
+    for node in dict.fromkeys([*before, *after]):
+        old, new = before.get(node), after.get(node)
+        if (old and old.shown) == (new and new.shown):
             continue
         old_scores = {} if old is None else old.scores
         new_scores = {} if new is None else new.scores
@@ -122,6 +127,7 @@ def _node_differences(before: VerdictTable, after: VerdictTable) -> list[NodeDif
                 after=None if new is None else new.verdict,
                 total_before=None if old is None else old.total,
                 total_after=None if new is None else new.total,
+                unresolvable=all(side and side.is_unresolvable for side in (old, new)),
                 scores=[
                     ScoreChange(
                         plugin=plugin, before=old_scores.get(plugin), after=new_scores.get(plugin)
@@ -134,23 +140,10 @@ def _node_differences(before: VerdictTable, after: VerdictTable) -> list[NodeDif
     return sorted(found, key=_how_much)
 
 
-def _how_much(node: NodeDifference) -> tuple[bool, int]:
+def _how_much(node: NodeDifference) -> tuple[bool, bool, int]:
     moved = abs((node.total_after or 0) - (node.total_before or 0))
-    return node.before == node.after, 0 if node.before != node.after else -moved
-
-
-def _sides(table: VerdictTable) -> dict[str, _NodeSide]:
-    sides = {}
-    for number, (node, refusal) in enumerate(zip(table.nodes, table.refusals, strict=True)):
-        if number >= table.feasible:
-            refuser = refusal.plugin or refusal.code
-            sides[node] = _NodeSide(f"{refuser}: {refusal.reason}", None, {})
-            continue
-        scores = {
-            values.plugin: int(values.normalized[number]) * values.weight for values in table.scores
-        }
-        sides[node] = _NodeSide("feasible", int(table.totals[number]), scores)
-    return sides
+    is_same = node.before == node.after
+    return is_same, node.unresolvable, -moved if is_same else 0
 
 
 # --- what happened in between -----------------------------------------------------------------
@@ -161,7 +154,7 @@ def _between(
     sees: Visibility,
     decision: Decision,
     stored: list[StoredRecord],
-    nodes: set[str],
+    nodes: list[NodeDifference],
 ) -> list[BetweenAttempts]:
     """The last lines of the pod's story after a decision, and of what ``stored`` records say about
     the nodes. These are the records up to the other decision, or the last of them."""
@@ -186,6 +179,7 @@ def _own_lines(evidence: Evidence, decision: Decision, last: int) -> list[Betwee
             kind=kinds[line.position],
             text=line.text,
             of_pod=True,
+            on_candidate=False,
         )
         for line in story_lines(explained, between=(decision.position, last))
         if line.position > decision.position
@@ -193,14 +187,16 @@ def _own_lines(evidence: Evidence, decision: Decision, last: int) -> list[Betwee
 
 
 def _elsewhere(
-    evidence: Evidence, uid: str, stored: list[StoredRecord], nodes: set[str]
+    evidence: Evidence, uid: str, stored: list[StoredRecord], nodes: list[NodeDifference]
 ) -> list[BetweenAttempts]:
     """What records that are not about the pod say about the nodes."""
     homes = _Homes(evidence, stored)
+    turned = {node.node for node in nodes}
+    candidates = {node.node for node in nodes if not node.unresolvable}
     about_nodes = (
         entry
         for entry in stored
-        if nodes & homes.touched(entry.record) and not is_about(entry.record, uid)
+        if turned & homes.touched(entry.record) and not is_about(entry.record, uid)
     )
     chosen = [(entry, entry.record) for entry in deque(about_nodes, MOST_LINES)]
     names = evidence.names({uid for _, record in chosen for uid in _uids(record)})
@@ -211,9 +207,41 @@ def _elsewhere(
             kind=entry.kind,
             text=describe_with_pod(record, lambda uid: names.get(uid, uid)),
             of_pod=False,
+            on_candidate=bool(candidates & homes.touched(record)),
         )
         for entry, record in chosen
     ]
+
+
+def _causes(
+    stream: LoggedStream, sees: Visibility, stored: list[StoredRecord], nodes: set[str]
+) -> dict[str, str]:
+    """What ``stored`` records say last that made room on nodes, in words; for those who may see
+    all pods."""
+    if not nodes or not sees.is_whole:
+        return {}
+    evidence = visible_evidence(stream, sees)
+    homes = _Homes(evidence, stored)
+    made_room = {
+        node: entry
+        for entry in stored
+        if isinstance(entry.record, _MAKES_ROOM)
+        for node in nodes & homes.touched(entry.record)
+    }
+    names = evidence.names({uid for entry in made_room.values() for uid in _uids(entry.record)})
+    return {node: _cause(entry, names) for node, entry in made_room.items()}
+
+
+def _cause(entry: StoredRecord, names: Mapping[str, str]) -> str:
+    at = moment(entry.at)
+    match entry.record:
+        case records.NodeAdded():
+            return f"it joined at {at}"
+        case records.NodeUpdated():
+            return f"it changed at {at}"
+        case record:
+            uid = pod_of(record) or ""
+            return f"{names.get(uid, uid)} left it at {at}"
 
 
 def _uids(record: AnyRecord) -> Iterator[str]:

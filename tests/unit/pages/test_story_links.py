@@ -176,8 +176,8 @@ def test_two_attempts_with_the_same_refusals_lead_to_the_numbers() -> None:
     decision = {"position": 1, "attempt": 1, "outcome": "unschedulable", "node": None}
     attempts = {"before": decision, "after": {**decision, "position": 2, "attempt": 2}}
     difference: dict[str, Any] = {
-        **attempts, "compared": True, "turned": 0, "differing": 0, "counts": [], "nodes": [],
-        "next": None, "records": 0, "read": 0, "between": [],
+        **attempts, "compared": True, "conclusion": None, "turned": 0, "differing": 0,
+        "counts": [], "nodes": [], "next": None, "records": 0, "read": 0, "between": [],
     }  # fmt: skip
     demands = {"position": 1, "priority": 0, "requests": {"cpu": "3", "memory": "2Gi"},
                "node_selector": {}, "tolerations": [], "others": [], "belongs_to": []}  # fmt: skip
@@ -193,6 +193,35 @@ def test_two_attempts_with_the_same_refusals_lead_to_the_numbers() -> None:
     said = "Each node was refused for the same reason in both. The pod asks for 3 cpu, 2Gi memory."
     assert said in page()
     assert said not in page(turned=1)
+    node: dict[str, Any] = {
+        "node": "n1", "before": "Fit: cpu", "after": "Fit: gpu", "total_before": None,
+        "total_after": None, "unresolvable": True, "scores": [],
+    }  # fmt: skip
+    folded = page(turned=1, differing=1, nodes=[node])
+    assert "1 node has another verdict. Nodes 1 node refuses it even without other pods" in folded
+    assert "NodeBeforeAfter n1" in folded  # without the columns that are empty
+    given = page(turned=1, differing=1, nodes=[{**node, "unresolvable": False}])
+    assert "another verdict. Nodes NodeBeforeAfter n1" in given
+    assert "It went to n1 both times. From" in page(conclusion="It went to n1 both times.")
+
+
+def test_lines_on_nodes_that_could_take_the_pod_are_shown_first() -> None:
+    decision = {"position": 1, "attempt": 1, "outcome": "unschedulable", "node": None}
+    lines = [
+        {"position": number, "at": "2026-11-25T18:00:00+00:00", "kind": "PodDeleted",
+         "text": f"line {number}", "of_pod": False, "on_candidate": number == 3}
+        for number in range(2, 20)
+    ]  # fmt: skip
+    difference: dict[str, Any] = {
+        "before": decision, "after": {**decision, "position": 20}, "compared": True,
+        "conclusion": None, "turned": 0, "differing": 0, "counts": [], "nodes": [], "next": None,
+        "records": 18, "read": 18, "between": lines,
+    }  # fmt: skip
+    explained: dict[str, Any] = {"older": [], "attempts": []}
+    api = GivenApi(timeline=TIMELINE, explain=explained, **{"20": difference})
+    text = client(api).get("/pods/prod/a?stream=live&diff=1..20").text
+    shown = text[text.index("In between") : text.index("8 more")]
+    assert re.findall(r">line (\d+)<", shown) == ["3", *map(str, range(11, 20))]
 
 
 @pytest.mark.parametrize(
