@@ -37,7 +37,7 @@ def anomalies(*cases: dict[str, Any], more: str = "") -> dict[str, Any]:
     counts = {kind: sum(each["kind"] == kind for each in cases) for kind in KINDS}
     kinds = [
         {"kind": kind, "count": counts[kind], "total": counts[kind] + 300 * (kind == more),
-         "more": kind == more, "rule": f"rule of {kind}", "next_step": f"step for {kind}"}
+         "more": kind == more, "rule": f"rule of {kind} in 1,000", "next_step": f"step for {kind}"}
         for kind in KINDS
     ]  # fmt: skip
     return {"stream": "live", "kinds": kinds, "anomalies": list(cases)}
@@ -47,7 +47,7 @@ def test_anomalies_show_thresholds_also_of_what_is_not_there() -> None:
     api = GivenApi(anomalies=anomalies(), flushed=NO_FLUSHES, evictions=NO_EVICTIONS)
     text = client(api).get("/findings?stream=live").text
     for kind in KINDS:
-        assert f"rule of {kind}" in text
+        assert f"rule of {kind} in 1\u202f000" in text
     assert '<section class="card"' in text
     assert text.count('<section class="card"') == 1
     asked = [(path, query) for path, query, _ in api.asked]
