@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine, RowMapping, bindparam, text
 from sqlalchemy.exc import OperationalError
 
-from eventsched.domain.records.exclusions import EXCLUDED, UNNAMED
+from eventsched.domain.records.exclusions import EXCLUSION_CODE, UNNAMED
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
 from eventsched.eventlog.postgres.reader import CHOOSE_STREAM
 from eventsched.eventlog.schema import migrations
@@ -32,7 +32,7 @@ class Refusal(NamedTuple):
 
 
 _FIXED: dict[int, Refusal] = {
-    STORED_EXCLUDED: Refusal(UNNAMED.plugin, EXCLUDED, UNNAMED.reason),
+    STORED_EXCLUDED: Refusal(UNNAMED.plugin, EXCLUSION_CODE, UNNAMED.reason),
     STORED_NOT_EVALUATED: Refusal(None, "NotEvaluated", "the search ended before this node"),
 }
 

@@ -220,7 +220,7 @@ def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> No
         (["--what-if", "--fail-if", "moved() >"], "--fail-if: column 10: expected a number"),
         (["--what-if", "--nodes", "20"], "--nodes: '20' does not say which nodes"),
         (["--what-if", "--nodes", "+1xmissing"], "--nodes: history has no node missing in that"),
-        (["--nodes", "+2xnode-0001"], "no node node-0001 in that range; did you mean node-0001"),
+        (["--nodes", "+2xnode-0001"], "no node node-0001 in that range; did you mean node-00001?"),
         (["--nodes", "+zzz"], "in that range; there are, among others: node-00000, node-00001"),
         (["--nodes", "-node-xyz", "--from", "100"], "in that range; did you mean node-000"),
         (["--what-if", "--open-loop", "--nodes", "+1xa"], "--nodes: does not go with --open-loop"),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from eventsched.domain.records.events import Outcome, PodDecided
 
-EXCLUDED = "Excluded"
+EXCLUSION_CODE = "Excluded"
 """The code of such nodes, beside the status codes of plugins."""
 NARROWED = re.compile(r"node\(s\) didn't satisfy plugin\(s\) \[([^]]+)\]")
 """The reason of nodes that plugins did not name (schedule_one.go, findNodesThatFitPod)."""

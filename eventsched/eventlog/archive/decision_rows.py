@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from eventsched.domain.records import PodDecided
-from eventsched.domain.records.exclusions import EXCLUDED, exclusion_of
+from eventsched.domain.records.exclusions import EXCLUSION_CODE, exclusion_of
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredRecord
@@ -65,7 +65,7 @@ class DecisionRows:
     def _refusal(self, record: PodDecided, number: int, nodes: int) -> dict[str, Any]:
         if number == STORED_EXCLUDED:
             by, why = exclusion_of(record)
-            return {"plugin": by, "code": EXCLUDED, "reason": why, "nodes": nodes}
+            return {"plugin": by, "code": EXCLUSION_CODE, "reason": why, "nodes": nodes}
         if number not in self._verdicts:
             for row in self._reader.rows(_VERDICTS):
                 reasons = ", ".join(row["reasons"])

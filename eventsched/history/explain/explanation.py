@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from eventsched.domain import near_names, records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, MoveCause, PodDecided, PodQueued
-from eventsched.domain.records.exclusions import EXCLUDED, UNNAMED
+from eventsched.domain.records.exclusions import EXCLUSION_CODE, UNNAMED
 from eventsched.domain.records.verdicts import (
     STORED_EXCLUDED,
     STORED_NOT_EVALUATED,
@@ -45,7 +45,7 @@ _OWN_CAUSES = frozenset(
 )
 """Causes of moves between queues that are due to the pod itself or to the clock."""
 _WORDS_OF_FIXED_CODES: dict[int, tuple[str, str]] = {
-    STORED_EXCLUDED: (EXCLUDED, UNNAMED.reason),
+    STORED_EXCLUDED: (EXCLUSION_CODE, UNNAMED.reason),
     STORED_NOT_EVALUATED: ("NotEvaluated", "the search ended before this node"),
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eventsched.domain.records import Outcome, PodDecided
-from eventsched.domain.records.exclusions import EXCLUDED, Exclusion, exclusion, exclusion_of
+from eventsched.domain.records.exclusions import EXCLUSION_CODE, Exclusion, exclusion, exclusion_of
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.questions.rows import Refusal, Rows
 from eventsched.questions.streams import LoggedStream
@@ -101,4 +101,4 @@ def attempts_that_name(
 
 
 def _refusal(named: Exclusion) -> Refusal:
-    return Refusal(named.plugin, EXCLUDED, named.reason)
+    return Refusal(named.plugin, EXCLUSION_CODE, named.reason)
