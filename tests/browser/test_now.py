@@ -31,7 +31,7 @@ def test_what_waits_and_why(watched: Watched, url: str) -> None:
         expect(figures).to_contain_text("Pending pods")
         answer = page.request.get(f"{url}/api/v1/now?stream={ODD}").json()
         expect(figures).to_contain_text(f"of {answer['pods']} pods")
-        expect(figures).to_contain_text(f"of the last {answer['waits']['pods']} placed")
+        expect(figures).to_contain_text(f"last {answer['waits']['pods']} placed")
         for state in answer["states"]:
             row = page.get_by_role("row", name=state["state"])
             expect(row.first).to_contain_text(str(state["pods"]))

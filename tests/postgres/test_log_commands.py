@@ -358,7 +358,8 @@ def test_what_is_no_time_is_refused(
 ) -> None:
     assert main(["log", "list", option, "soon", "--stream", ODD, "--database", address]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"eventsched log: {option}: 'soon' is not a time; write 2026-")
+    forms = "write 00:10, 10m from start, or 10m ago"
+    assert said == f"eventsched log: {option}: 'soon' is not a time; {forms}\n"
 
 
 def test_relative_times_of_a_live_log_end_now() -> None:
