@@ -41,7 +41,7 @@ RULES = {
 NEXT_STEPS = {
     STARVING: "give it a higher priority, or nodes that only its kind may use, or add nodes; its "
     "page says what is lacking",
-    UNPLACEABLE: "follow the pod's own next step, on its page and in `eventsched explain POD`: "
+    UNPLACEABLE: "take the pod's own next step, which its page and eventsched explain name: "
     "another request, selector or toleration, or other nodes; waiting does not help",
     EVICTED: "see which pods evict it; if they should not, change the priority of either side, "
     "else add room for both",

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from eventsched.domain.records import PodAdded
 from eventsched.domain.units import SECOND
 from eventsched.history.past_state.anomalies import (
     AGAIN_MINUTES,
@@ -21,6 +20,7 @@ from eventsched.history.past_state.anomalies import (
     POD,
     Anomaly,
 )
+from eventsched.questions.overviews.gone_owners import owners_at_arrival
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.streams import LoggedStream
 
@@ -143,10 +143,8 @@ def _owners(
     state, of others in the record of their arrival."""
     present = {row["uid"]: (row["owner_kind"], row["owner_name"]) for row in past.rows}
     sought = {row["came"]: row["uid"] for row in rows if row["uid"] not in present}
-    for seq, stored in stream.evidence().records_at(sought).items() if sought else ():
-        added = stored.record
-        if isinstance(added, PodAdded) and added.pod.owner is not None:
-            present[sought[seq]] = (added.pod.owner.kind, added.pod.owner.name)
+    for position, owner in owners_at_arrival(stream, sought).items():
+        present[sought[position]] = (owner.kind, owner.name)
     return {uid: owner for uid, owner in present.items() if owner[1]}
 
 
