@@ -59,14 +59,14 @@ def remedy(plugin: str, reasons: Sequence[str], code: str = "", closed_by: str =
     if closed_by:
         opened = remedy(closed_by, ())
         return f"{opened}; {closed_text(closed_by)}"
-    lacking = [text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text]
+    lacking = _lacking(reasons)
     if plugin == "NodeResourcesFit" and lacking and code == Code.UNRESOLVABLE:
         return (
             "a larger node, or smaller requests: no node that is open to it is large"
             " enough, even if empty"
         )
     if plugin == "NodeResourcesFit" and lacking:
-        resources = " and ".join(dict.fromkeys(lacking))
+        resources = " and ".join(lacking)
         return f"{resources} that pods on those nodes give back, another node, or smaller requests"
     if plugin == "NodeResourcesFit" and "Too many pods" in reasons:
         return "the end of pods on those nodes, or another node: they hold as many as they may"
@@ -177,7 +177,9 @@ def next_step(
 
 def _lacking(reasons: Sequence[str]) -> list[str]:
     """The resources of which nodes have too little."""
-    lacking = (text.removeprefix(_INSUFFICIENT) for text in reasons if _INSUFFICIENT in text)
+    lacking = (
+        text.removeprefix(_INSUFFICIENT) for text in reasons if text.startswith(_INSUFFICIENT)
+    )
     return list(dict.fromkeys(lacking))
 
 

@@ -30,13 +30,16 @@ LOOKED_AT = 100
 PLACED = 10
 """Pods that went to the node that are listed, of the newest PLACED_AMONG attempts."""
 PLACED_AMONG = 20_000
+_MOST_ROWS = 1_000
+"""Rows of a node that are looked at: each time that a node of the name is added it has one."""
 
-_ROWS = """
+_ROWS = f"""
 SELECT n.seq, n.ordinal, (SELECT min(m.seq) FROM eventsched_log.node m
     WHERE m.stream = :s AND m.ordinal = n.ordinal AND m.seq > n.seq) AS until
-FROM eventsched_log.node n WHERE n.stream = :s AND n.name = :name ORDER BY n.seq
+FROM (SELECT seq, ordinal FROM eventsched_log.node
+      WHERE stream = :s AND name = :name ORDER BY seq DESC LIMIT {_MOST_ROWS}) n ORDER BY n.seq
 """
-"""The rows that a node had, and up to where each was its own."""
+"""The newest rows that a node had, and up to where each was its own."""
 _COLUMNS = """
 d.seq, d.at, d.node, d.attempt, CAST(d.outcome AS text) AS outcome, CAST(d.pod AS text) AS uid,
 p.namespace, p.name

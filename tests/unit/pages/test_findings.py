@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
-from eventsched.history.explain.workloads.workload_kinds import SHORT_KINDS
+from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN, SHORT_KINDS
 from eventsched.pages import anomaly_groups
 from eventsched.pages.api_call import reason_key
 from eventsched.pages.page_question import PageRequest
-from eventsched.pages.screen_questions import findings_question
+from eventsched.pages.screen_questions import findings_question, pods_question
 from eventsched.questions.overviews.group_keys import key_of_refusal
 from tests.unit.pages.test_site import MARKUP, GivenApi, client
 
@@ -108,7 +108,6 @@ def test_pods_of_one_workload_are_one_row() -> None:
     assert [f"prod/web-{n}</a>" in below for n in range(3)] == [True] * 3
     assert section.count("<details>") == 1
     assert section.count(f"Next step: tolerate {MARKUP}.") == 4, "the pods' own"
-    assert SHORT_KINDS == anomaly_groups.SHORT_KINDS
     assert "ReplicaSet/alone" not in section
     wasted = text.partition('<h2 id="preempted-for-nothing">')[2].partition("</section>")[0]
     assert wasted.count('scope="row">') == 1
@@ -382,3 +381,9 @@ def test_the_same_in_sql(query: dict[str, str], condition: str) -> None:
 def test_positions_of_preemptions_are_not_in_the_view() -> None:
     question = findings_question.evictions(PageRequest({}, {"before": "7"}))
     assert (question.sql, question.cli) == ("", "")
+
+
+def test_what_pages_repeat_is_what_the_log_says() -> None:
+    """Pages know the API alone, so they have copies."""
+    assert anomaly_groups.SHORT_KINDS == SHORT_KINDS
+    assert pods_question.HASH_PATTERN == HASH_PATTERN
