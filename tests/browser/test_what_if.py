@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -21,40 +22,50 @@ def _typed(page: Page, text: str) -> None:
     page.get_by_label("KubeSchedulerConfiguration").fill(text)
 
 
-@pytest.mark.parametrize(
+def _run(page: Page, url: str) -> Any:
+    """Runs a configuration up to position 400. Returns the API's answer."""
+    _typed(page, MOST_ALLOCATED)
+    page.get_by_label("Until").fill("400")
+    page.get_by_label("Until").press("Enter")
+    expect(page.locator("#outcome")).to_be_focused()
+    return page.request.post(
+        f"{url}/api/v1/what-if?stream={TIGHT}&until=400&limit=1000", data=MOST_ALLOCATED
+    ).json()
+
+
+LOOKS = pytest.mark.parametrize(
     ("size", "dark"), [(WIDE, False), (NARROW, True)], ids=["wide-light", "narrow-dark"]
 )
+
+
+def _is_accessible(watched: Watched, page: Page, size: tuple[int, int]) -> None:
+    assert watched.accessibility(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+
+
+@LOOKS
 def test_a_configuration_is_checked_and_run(
     watched: Watched, url: str, size: tuple[int, int], dark: bool
 ) -> None:
-    def is_accessible() -> None:
-        assert watched.accessibility(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
-
     with watched.page(size=size, dark=dark) as page:
         page.goto(f"{url}{PATH}")
         check = page.locator("#check")
         _typed(page, "kind: KubeSchedulerConfiguration\nprofile: 1\n")
         expect(check).to_contain_text("apiVersion is missing")
         expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "true")
-        is_accessible()
+        _is_accessible(watched, page, size)
         _typed(page, MOST_ALLOCATED.replace("- plugin", "- schedulerName: defualt\n  plugin", 1))
         expect(check).to_contain_text("no profile is named default-scheduler: pods with this")
         expect(check).to_contain_text("did you mean default-scheduler instead of defualt?")
         _typed(page, MOST_ALLOCATED)
         expect(check).to_contain_text("NodeResourcesFit=1")
         expect(page.locator("#configuration")).to_have_attribute("aria-invalid", "false")
-        page.get_by_label("Until").fill("400")
-        page.get_by_label("Until").press("Enter")
+        answer = _run(page, url)
         outcome = page.locator("#outcome")
-        expect(outcome).to_be_focused()
         expect(page.locator("#run")).to_be_hidden()
         expect(page).to_have_url(
             re.compile(re.escape(f"{url}/what-if?until=400&stream={TIGHT}&result="))
         )
-        answer = page.request.post(
-            f"{url}/api/v1/what-if?stream={TIGHT}&until=400&limit=1000", data=MOST_ALLOCATED
-        ).json()
         assert answer["moved"] > 1
         expect(outcome).to_contain_text(f"{answer['moved']} pods would be on another node")
         waited = age(answer["after"]["waited"]["p99"])
@@ -64,7 +75,18 @@ def test_a_configuration_is_checked_and_run(
         expect(outcome).to_contain_text("Changes are in percentage points")
         page.get_by_text("The same answer elsewhere").click()
         expect(page.get_by_text("POST /api/v1/what-if")).to_be_visible()
-        is_accessible()
+        _is_accessible(watched, page, size)
+
+
+@LOOKS
+def test_pods_that_differ_are_sorted_and_paged(
+    watched: Watched, url: str, size: tuple[int, int], dark: bool
+) -> None:
+    """Back and a reload keep the place, and each pod leads to its page."""
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}{PATH}")
+        answer = _run(page, url)
+        outcome = page.locator("#outcome")
         pods = outcome.locator(".moved-pods tbody th")
         names = [f"{each['namespace']}/{each['name']}" for each in answer["differences"]]
         expect(page.get_by_role("navigation", name="Pods that differ")).to_have_count(2)
@@ -80,7 +102,7 @@ def test_a_configuration_is_checked_and_run(
         expect(page.locator("#differences")).to_be_focused()
         expect(page.get_by_role("heading", name="Pods that differ")).to_be_in_viewport()
         expect(page.get_by_label("Number of pods")).to_have_value("7")
-        is_accessible()
+        _is_accessible(watched, page, size)
         page.go_back()
         expect(pods).to_have_text(wanted[:25])
         page.reload()

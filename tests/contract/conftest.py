@@ -1,12 +1,15 @@
-"""Databases for logs; where they come from is in tests/databases.py."""
+"""Databases for logs and logs in them; where databases come from is in tests/databases.py."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.postgres_logs import admin, distant, log, name, proxy
 from tests.databases import Server, each_database, each_server, migrate, one_server
 
-__all__ = ["each_database", "each_server", "one_server"]
+__all__ = [
+    "admin", "distant", "each_database", "each_server", "log", "name", "one_server", "proxy",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

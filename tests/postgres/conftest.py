@@ -22,10 +22,16 @@ from tests.databases import (
     one_server,
     open_place,
 )
+from tests.postgres.asked_views import address, ask, truth
 from tests.postgres.diagnosed import poor, sound
+from tests.postgres.failing_commands import says
+from tests.postgres.replays import replay, taste
 from tests.postgres.tampered_logs import TamperedLog, tight, two_streams
 
-__all__ = ["database", "each_database", "each_server", "one_server", "poor", "sound"]
+__all__ = [
+    "address", "ask", "database", "each_database", "each_server", "one_server", "poor", "replay",
+    "says", "sound", "taste", "truth",
+]  # fmt: skip
 
 PROGRAMS = embedded_programs()
 

@@ -16,30 +16,10 @@ import pytest
 from eventsched.cli.main import main
 from eventsched.eventlog.postgres.reader import Reader
 from tests.databases import Server, migrate
-from tests.postgres.simulations import STREAM, small_batches
+from tests.postgres.replays import Line, Replay, diverges, find, name_of, simulated
+from tests.postgres.simulations import STREAM
 
 HERE = Path(__file__).parent
-CONFIG = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins: {multiPoint: {enabled: [{name: FirstScheduledNode}, {name: Taste}]}}
-"""
-TASTE = '''
-class Taste:
-    """Refuses every ninth pod the second node and likes nodes by their names."""
-
-    name = "Taste"
-
-    def filter_node(self, pod, node):
-        if pod.name.endswith("9") and node.name.endswith("1"):
-            return "not to its taste"
-        return None
-
-    def score_node(self, pod, node):
-        return int(node.name[-2:]) * 7 % 10
-'''
-Line = dict[str, Any]
 _items = msgspec.json.Decoder(list[tuple[int, int, int, msgspec.Raw]])
 
 
@@ -47,11 +27,6 @@ def _put_back(before: Mapping[str, Any], _: Any, body: MutableMapping[str, Any])
     """For ``alter``: a record is again as it was."""
     body.clear()
     body.update(before)
-
-
-def simulated(url: str, load: str, *more: object) -> None:
-    with small_batches():
-        assert main(["simulate", "--generate", load, "--database", url, *map(str, more)]) == 0
 
 
 def tight(url: str) -> None:
@@ -65,30 +40,6 @@ def log(one_server: Server) -> Iterator[str]:
     """The address of a database with that log."""
     with one_server.fresh(tight) as url:
         yield url
-
-
-@pytest.fixture
-def taste(tmp_path: Path) -> tuple[list[str], Path]:
-    """Options that name a configuration with a custom plugin, and the plugin's file."""
-    (tmp_path / "config.yaml").write_text(CONFIG)
-    (tmp_path / "taste.py").write_text(TASTE)
-    return ["--config", str(tmp_path / "config.yaml")], tmp_path / "taste.py"
-
-
-Replay = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def replay(capsys: pytest.CaptureFixture[str]) -> Replay:
-    """Runs the command: exit code, output, errors."""
-
-    def run(url: str, *more: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(["replay", "--database", url, *map(str, more)])
-        found = capsys.readouterr()
-        return code, found.out, found.err
-
-    return run
 
 
 @contextmanager
@@ -119,39 +70,6 @@ def alter(url: str, position: int, change: Callable[[list[Any], Line], Any]) -> 
             "UPDATE eventsched_log.batch SET body = %s::json WHERE first = %s",
             [msgspec.json.encode(items).decode(), first],
         )
-
-
-def find(url: str, kind: str, number: int = 0, **fields: Any) -> tuple[int, Line]:
-    """The position and the fields of a stored record of a kind with such fields."""
-    found = [
-        (stored.position, body)
-        for stored in Reader(url, STREAM).read()
-        if stored.kind == kind and fields.items() <= (body := json.loads(stored.body)).items()
-    ]
-    return found[number]
-
-
-def name_of(url: str, uid: str) -> str:
-    """A pod as people know it."""
-    pods = (json.loads(s.body)["pod"] for s in Reader(url, STREAM).read() if s.kind == "PodAdded")
-    return next(f"default/{pod['name']}" for pod in pods if pod["uid"] == uid)
-
-
-def diverges(replay: Replay, url: str, *more: object) -> Line:
-    """What ``--verify`` names; said alike in text and in JSON, with exit code 1."""
-    code, output, errors = replay(url, "--verify", "-o", "json", *more)
-    assert code == 1, output
-    found = json.loads(output)
-    assert not found["verified"]
-    divergence: Line = found["divergence"]
-    code, output, again = replay(url, "--verify", *more)
-    assert (code, again) == (1, errors)
-    pod = f", pod {divergence['pod']}" if divergence["pod"] else ""
-    assert output.splitlines()[-1] == (
-        f"DIFFERS at position {divergence['position']} ({divergence['kind']}{pod}): "
-        f"{divergence['what']}: expected {divergence['expected']}, came {divergence['came']}"
-    )
-    return divergence
 
 
 # --- clean logs ---------------------------------------------------------------------------
@@ -418,89 +336,6 @@ def test_a_stream_that_begins_otherwise(log: str, replay: Replay) -> None:
     assert (code, output, len(errors.splitlines())) == (3, "", 1)
     assert errors.startswith("eventsched replay: the log is damaged: position 0: ")
     assert "eventsched verify" in errors
-
-
-# --- plugins that are not what they were --------------------------------------------------
-
-
-@pytest.fixture
-def tasted(database: str, taste: tuple[list[str], Path]) -> tuple[str, Path]:
-    """The address of a log that was made with the plugin, and the plugin's file."""
-    options, file = taste
-    simulated(database, "nodes=3,pods=40,shape=tight,seed=2", *options, "--plugin", file)
-    return database, file
-
-
-WARNING = "warning: plugin Taste has another version now; decisions may differ\n"
-
-
-def test_a_plugin_that_scores_otherwise(tasted: tuple[str, Path], replay: Replay) -> None:
-    url, file = tasted
-    file.write_text(TASTE.replace("* 7 % 10", "* 7 % 10 + (node.name == 'node-00002')"))
-    found = diverges(replay, url, "--plugin", file)
-    assert found["what"] == "plugin Taste, raw score of node node-00002"
-    assert (found["expected"], found["came"]) == ("4", "5")
-    assert found["position"] == find(url, "PodDecided")[0]
-    assert found["pod"] == name_of(url, find(url, "PodDecided")[1]["uid"])
-    assert replay(url, "--verify", "--plugin", file)[2] == WARNING
-
-
-@pytest.mark.parametrize("text", ["no good", None])
-def test_a_plugin_that_refuses_otherwise(
-    text: str | None, tasted: tuple[str, Path], replay: Replay
-) -> None:
-    """By other words, or not at all."""
-    url, file = tasted
-    changed = TASTE.replace("not to its taste", text) if text else TASTE.replace('"9"', '"none"')
-    file.write_text(changed)
-    found = diverges(replay, url, "--plugin", file)
-    assert found["what"] == "plugin Taste, verdict on node node-00001"
-    assert found["expected"] == "Taste: not to its taste"
-    assert found["came"] == (f"Taste: {text}" if text else "passes")
-    assert found["pod"].endswith("9")
-
-
-def test_a_plugin_that_breaks(tasted: tuple[str, Path], replay: Replay) -> None:
-    url, file = tasted
-    file.write_text(TASTE.replace("return int(", "return 1 // 0 + int("))
-    found = diverges(replay, url, "--plugin", file)
-    assert found["position"] == find(url, "PodAdded")[0] + 2
-    assert (found["what"], found["expected"]) == ("plugin Taste", "scheduled")
-    assert "ZeroDivisionError" in found["came"]
-
-
-def test_a_plugin_by_chance(database: str, taste: tuple[list[str], Path], replay: Replay) -> None:
-    """Named at the first decision that comes out otherwise (by chance not always the very first),
-    with plugin and column."""
-    options, file = taste
-    file.write_text(
-        TASTE.replace(
-            "int(node.name[-2:]) * 7 % 10", "random.SystemRandom().randrange(101)"
-        ).replace("\nclass", "import random\n\n\nclass", 1)
-    )
-    # Eight nodes are feasible. With one, the same score would come again once in a hundred runs.
-    simulated(database, "nodes=8,pods=20,shape=plain,seed=2", *options, "--plugin", file)
-    found = diverges_twice(replay, database, file)
-    assert found["what"].startswith("plugin Taste, raw score of node node-"), found
-    assert found["kind"] == "PodDecided"
-    assert replay(database, "--verify", "--plugin", file)[2] == ""
-    assert replay(database, "--plugin", file)[0] == 0, "what is applied is what is written"
-
-
-def diverges_twice(replay: Replay, url: str, file: Path) -> Line:
-    """Like ``diverges``, where each time something else comes."""
-    code, output, _ = replay(url, "--verify", "--plugin", file, "-o", "json")
-    assert code == 1
-    found: Line = json.loads(output)["divergence"]
-    assert found["expected"] != found["came"]
-    return found
-
-
-def test_a_plugin_that_is_not_named(tasted: tuple[str, Path], replay: Replay) -> None:
-    url, _ = tasted
-    code, output, errors = replay(url, "--verify")
-    assert (code, output, len(errors.splitlines())) == (2, "", 1)
-    assert "Taste" in errors
 
 
 # --- input --------------------------------------------------------------------------------

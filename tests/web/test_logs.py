@@ -215,6 +215,7 @@ def narrator(most: int = 100) -> Narrator:
 
 
 def test_lines_of_records() -> None:
+    """The stream's beginning, and decisions."""
     entries = logged(
         records.StreamStarted(format=1, engine="0.1.0", seed="x", configuration="profiles: …"),
         records.TermBegan(epoch=2, token="0123abcd"),
@@ -223,16 +224,6 @@ def test_lines_of_records() -> None:
         records.PodBound(uid="u1", node="n1", attempt=1),
         records.PodDecided(uid="u2", attempt=3, outcome=Outcome.UNSCHEDULABLE, message="0/1 …"),
         records.PodDecided(uid="gone", attempt=1, outcome=Outcome.ERROR, plugin="X", message="oh"),
-        records.PreemptionDecided(
-            uid="u2", attempt=3, node="n1", row=0, criterion="only", victims=("u1", "gone")
-        ),
-        records.EvictionSucceeded(uid="u1"),
-        records.EvictionFailed(uid="u1", message="no"),
-        records.BindFailed(uid="u2", node="n1", message="conflict"),
-        records.BindVoided(uid="u2", node="n1", attempt=3, reason="full"),
-        records.HistoryLost(timeline="2"),
-        records.WatchRelisted(resource="Pod", since=5, upto=9),
-        records.NodeOvercommitted(node="n1", by="u2", resources={"cpu": (9, 8), "a": (2, 1)}),
     )
     s = {"stream": "s"}
     attempt = {"outcome": "unschedulable", "profile": "default-scheduler"}
@@ -254,31 +245,58 @@ def test_lines_of_records() -> None:
             {**s, "seq": 6, "pod": "gone", "attempt": 1, **attempt, "outcome": "error",
              "plugin": "X", "message": "oh"},
         ),
+    ]  # fmt: skip
+
+
+def test_lines_of_preemptions() -> None:
+    """A pod that has gone is named by its uid."""
+    entries = logged(
+        records.PreemptionDecided(
+            uid="u2", attempt=3, node="n1", row=0, criterion="only", victims=("u1", "gone")
+        ),
+        records.EvictionSucceeded(uid="u1"),
+        records.EvictionFailed(uid="u1", message="no"),
+    )
+    s = {"stream": "s"}
+    assert list(narrator().lines(entries, with_debug=False)) == [
         LogLine(
             "info",
             "Preempting",
-            {**s, "seq": 7, "pod": "default/p2", "attempt": 3, "node": "n1",
+            {**s, "seq": 0, "pod": "default/p2", "attempt": 3, "node": "n1",
              "victims": ["default/p1", "gone"]},
         ),
-        LogLine("info", "Preempted", {**s, "seq": 8, "pod": "default/p1"}),
-        LogLine("warning", "EvictionFailed", {**s, "seq": 9, "pod": "default/p1", "message": "no"}),
+        LogLine("info", "Preempted", {**s, "seq": 1, "pod": "default/p1"}),
+        LogLine("warning", "EvictionFailed", {**s, "seq": 2, "pod": "default/p1", "message": "no"}),
+    ]  # fmt: skip
+
+
+def test_lines_of_what_went_wrong() -> None:
+    entries = logged(
+        records.BindFailed(uid="u2", node="n1", message="conflict"),
+        records.BindVoided(uid="u2", node="n1", attempt=3, reason="full"),
+        records.HistoryLost(timeline="2"),
+        records.WatchRelisted(resource="Pod", since=5, upto=9),
+        records.NodeOvercommitted(node="n1", by="u2", resources={"cpu": (9, 8), "a": (2, 1)}),
+    )
+    s = {"stream": "s"}
+    assert list(narrator().lines(entries, with_debug=False)) == [
         LogLine(
             "warning",
             "BindFailed",
-            {**s, "seq": 10, "pod": "default/p2", "node": "n1", "message": "conflict"},
+            {**s, "seq": 0, "pod": "default/p2", "node": "n1", "message": "conflict"},
         ),
         LogLine(
             "warning",
             "BindVoided",
-            {**s, "seq": 11, "pod": "default/p2", "node": "n1", "attempt": 3, "reason": "full"},
+            {**s, "seq": 1, "pod": "default/p2", "node": "n1", "attempt": 3, "reason": "full"},
         ),
-        LogLine("warning", "HistoryLost", {**s, "seq": 12, "timeline": "2"}),
-        LogLine("info", "WatchRelisted", {**s, "seq": 13, "resource": "Pod", "since": 5,
+        LogLine("warning", "HistoryLost", {**s, "seq": 2, "timeline": "2"}),
+        LogLine("info", "WatchRelisted", {**s, "seq": 3, "resource": "Pod", "since": 5,
                                           "upto": 9}),
         LogLine(
             "warning",
             "NodeOvercommitted",
-            {**s, "seq": 14, "node": "n1", "by": "default/p2", "resources": ["a", "cpu"]},
+            {**s, "seq": 4, "node": "n1", "by": "default/p2", "resources": ["a", "cpu"]},
         ),
     ]  # fmt: skip
 

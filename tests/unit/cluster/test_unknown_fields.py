@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from eventsched.cluster.sources.unknown_fields import TYPES, refuse_unknown_fields
+from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
 from eventsched.domain.errors import InputError
 
 
@@ -108,7 +109,15 @@ def test_all_fields_of_the_api_pass() -> None:
 
 
 def test_what_is_malformed_is_for_its_reader() -> None:
-    """So are kinds that are not in the table."""
-    refuse_unknown_fields(_job(containers="none", tolerations=[["x"]]), "Job", "f")
+    """It passes here, and the reader names it."""
+    job = _job(containers="none", tolerations=[["x"]])
+    refuse_unknown_fields(job, "Job", "f")
+    with pytest.raises(InputError) as refused:
+        list(PodsOfWorkloads().expand(job, "Job", "f"))
+    assert refused.value.where == "f: spec.template.spec.containers"
+    assert refused.value.problem.startswith("is not a list")
     refuse_unknown_fields({"metadata": None, "spec": 3}, "Pod", "f")
+
+
+def test_kinds_that_are_not_in_the_table_pass() -> None:
     refuse_unknown_fields({"anything": 1}, "Gizmo", "f")

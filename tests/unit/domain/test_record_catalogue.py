@@ -62,7 +62,8 @@ def test_every_kind_is_in_the_union_and_has_a_row() -> None:
 
 
 def test_every_kind_has_a_golden_line() -> None:
-    assert_same_kinds(EXAMPLES, KINDS, f"{GOLDEN} (and EXAMPLES in tests/contract/test_records.py)")
+    place = f"{GOLDEN} (and EXAMPLES in tests/contract/record_examples.py)"
+    assert_same_kinds(EXAMPLES, KINDS, place)
 
 
 def test_kinds_that_change_the_state_have_a_handler() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from eventsched.cluster.sources import generated
 from eventsched.domain import records
-from eventsched.domain.objects import CPU, MEMORY
+from eventsched.domain.objects import CPU, MEMORY, Pod
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.reservations import Reservation
@@ -169,41 +169,32 @@ def test_engines_go_on_alike(shapes: list[Any], operations: list[Operation], mid
     assert_alike(live.engine, again.engine)
 
 
-def moments(seed: int) -> list[tuple[int, records.Stimulus | None]]:
-    """Stimuli with their times (None: an attempt) in which everything occurs that a state can
-    hold: nodes that go and come again, pods of others on nodes that are known or not, gates, ports,
-    extended resources in an odd order, waits at Permit, outcomes of binds, priorities, profiles."""
-    chance = random.Random(seed)
-    now, born = 0, 0
-    found: list[tuple[int, records.Stimulus | None]] = []
-    load = generated.parse(f"nodes=1,pods=40,shape=mixed,seed={seed}")
-    specs = [each.pod.spec for each in load.pods()]
+class _Chances:
+    """Nodes and pods by chance."""
 
-    def node(name: str) -> records.Stimulus:
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._specs = [
+            arrival.pod.spec
+            for arrival in generated.parse(f"nodes=1,pods=40,shape=mixed,seed={seed}").pods()
+        ]
+        self._born = 0
+
+    def node(self, name: str) -> records.Stimulus:
+        chance = self._chance
         extra = {f"example.com/{each}": 2 for each in chance.sample("abc", chance.randint(0, 2))}
         labels = {"topology.kubernetes.io/zone": f"zone-{chance.randint(0, 2)}"}
         made = make_node(name, cpu=chance.choice([2000, 4000]), extra=extra, labels=labels,
                          unschedulable=chance.random() < 0.1)  # fmt: skip
         return chance.choice([records.NodeAdded, records.NodeUpdated])(node=made)
 
-    def pod() -> records.Stimulus:
-        nonlocal born
-        born += 1
-        made = make_pod(f"pod-{born}", cpu=chance.choice([0, 500, 1000]), memory=GIB // 4)
-        if chance.random() < 0.4:
-            made = msgspec.structs.replace(made, spec=chance.choice(specs))
-        elif chance.random() < 0.3:
-            asked = {f"example.com/{chance.choice('dcba')}": 1, CPU: 100, MEMORY: GIB // 8}
-            container = msgspec.structs.replace(made.spec.containers[0], requests=asked)
-            made = msgspec.structs.replace(
-                made, spec=msgspec.structs.replace(made.spec, containers=(container,))
-            )
-        elif chance.random() < 0.3:
-            made = make_pod(f"pod-{born}", cpu=100, memory=GIB // 8, ports=(80,))
+    def pod(self) -> records.Stimulus:
+        chance = self._chance
+        self._born += 1
         return records.PodAdded(
             pod=msgspec.structs.replace(
-                made,
-                name=f"pod-{chance.randint(0, 20)}-{born}",
+                self._requests(),
+                name=f"pod-{chance.randint(0, 20)}-{self._born}",
                 priority=chance.choice([0, 0, 10]),
                 gates=("g",) if chance.random() < 0.1 else (),
                 node_name=chance.choice(["n1", "n9", "away"]) if chance.random() < 0.15 else "",
@@ -211,27 +202,54 @@ def moments(seed: int) -> list[tuple[int, records.Stimulus | None]]:
             )
         )
 
-    for _ in range(160):
+    def _requests(self) -> Pod:
+        """The latest pod, with requests, ports or a whole spec by chance."""
+        chance, name = self._chance, f"pod-{self._born}"
+        made = make_pod(name, cpu=chance.choice([0, 500, 1000]), memory=GIB // 4)
+        if chance.random() < 0.4:
+            return msgspec.structs.replace(made, spec=chance.choice(self._specs))
+        if chance.random() < 0.3:
+            asked = {f"example.com/{chance.choice('dcba')}": 1, CPU: 100, MEMORY: GIB // 8}
+            container = msgspec.structs.replace(made.spec.containers[0], requests=asked)
+            spec = msgspec.structs.replace(made.spec, containers=(container,))
+            return msgspec.structs.replace(made, spec=spec)
+        if chance.random() < 0.3:
+            return make_pod(name, cpu=100, memory=GIB // 8, ports=(80,))
+        return made
+
+    def moment(self, now: int) -> tuple[int, records.Stimulus | None]:
+        """What happens next, and when: time may have passed."""
+        chance = self._chance
         what = chance.random()
         name = f"n{chance.randint(1, 5)}"
-        uid = f"pod-{chance.randint(1, born + 1)}"
+        uid = f"pod-{chance.randint(1, self._born + 1)}"
         if what < 0.12:
-            found.append((now, node(name)))
-        elif what < 0.17:
-            found.append((now, records.NodeDeleted(name=name)))
-        elif what < 0.40:
-            found.append((now, pod()))
-        elif what < 0.46:
-            found.append((now, records.PodDeleted(uid=uid)))
-        elif what < 0.56:
+            return now, self.node(name)
+        if what < 0.17:
+            return now, records.NodeDeleted(name=name)
+        if what < 0.40:
+            return now, self.pod()
+        if what < 0.46:
+            return now, records.PodDeleted(uid=uid)
+        if what < 0.56:
             kind = chance.choice([records.BindSucceeded, records.BindSucceeded, records.BindFailed])
             more = {"message": "no"} if kind is records.BindFailed else {}
-            found.append((now, kind(uid=uid, node="?", **more)))
-        elif what < 0.66:
-            now += int(chance.choice([0.3, 1, 2, 11, 301]) * SECOND)
-            found.append((now, records.TimePassed()))
-        else:
-            found.append((now, None))
+            return now, kind(uid=uid, node="?", **more)
+        if what < 0.66:
+            return now + int(chance.choice([0.3, 1, 2, 11, 301]) * SECOND), records.TimePassed()
+        return now, None
+
+
+def moments(seed: int) -> list[tuple[int, records.Stimulus | None]]:
+    """Stimuli with their times (None: an attempt) in which everything occurs that a state can
+    hold: nodes that go and come again, pods of others on nodes that are known or not, gates, ports,
+    extended resources in an odd order, waits at Permit, outcomes of binds, priorities, profiles."""
+    chances = _Chances(seed)
+    now = 0
+    found = []
+    for _ in range(160):
+        now, stimulus = chances.moment(now)
+        found.append((now, stimulus))
     return found
 
 

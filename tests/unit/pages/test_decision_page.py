@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.pages.test_site import GivenApi, client
+from tests.unit.pages.given_api import GivenApi, client
 
 DECISION = {
     "position": 7, "at": "2026-11-25T19:00:00+00:00", "namespace": "prod", "pod": "web",

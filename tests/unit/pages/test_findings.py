@@ -14,7 +14,7 @@ from eventsched.pages.api_call import reason_key
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import findings_question, pods_question
 from eventsched.questions.overviews.group_keys import key_of_refusal
-from tests.unit.pages.test_site import MARKUP, GivenApi, client
+from tests.unit.pages.given_api import MARKUP, GivenApi, client
 
 UID = "00000000-0000-0000-0000-000000000001"
 UNSEEN = {"namespace": None, "pod": None, "uid": None, "priority": None}

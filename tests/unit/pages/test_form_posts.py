@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from eventsched.pages.screen_questions.what_if_question import difference_page
-from tests.unit.pages.test_site import MARKUP, GivenApi, Page, Pages
+from tests.unit.pages.given_api import MARKUP, GivenApi, Page, Pages
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 EVENTS = {**FORM, "Accept": "text/event-stream"}

@@ -10,8 +10,8 @@ import pytest
 from eventsched.pages.api_call import ApiAnswer
 from eventsched.pages.kept_outcomes import FormOutcome, KeptOutcomes
 from eventsched.pages.page_question import PageQuestion
+from tests.unit.pages.given_api import GivenApi, Page, Pages
 from tests.unit.pages.test_form_posts import CONFIGURATION, EVENTS, FORM, RESULT, TRIAL, WRONG
-from tests.unit.pages.test_site import GivenApi, Page, Pages
 
 
 def outcome(text: str, body: bytes = b"") -> FormOutcome:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eventsched.pages.rendering import amount
-from tests.unit.pages.test_site import MARKUP, GivenApi, client
+from tests.unit.pages.given_api import MARKUP, GivenApi, client
 
 _NODE = {
     "name": f"n0{MARKUP}", "unschedulable": True, "taints": ["dedicated=db:NoSchedule"],

@@ -8,7 +8,7 @@ import pytest
 from markupsafe import escape
 
 from eventsched.pages.story_links import linked, linked_step
-from tests.unit.pages.test_site import MARKUP, GivenApi, Pages, client
+from tests.unit.pages.given_api import MARKUP, GivenApi, Pages, client
 
 
 def link(path: str, **values: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.pages.test_site import GivenApi, client
+from tests.unit.pages.given_api import GivenApi, client
 
 _TIMELINE = {
     "stream": "live", "namespace": "prod", "name": "a", "uid": "u", "begin": 0, "end": 10_000_000,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.pages.test_site import MARKUP, GivenApi, client
+from tests.unit.pages.given_api import MARKUP, GivenApi, client
 
 WORKLOAD = {
     "stream": "live", "kind": "Job", "namespace": "prod", "name": "report", "owners": ["report"],

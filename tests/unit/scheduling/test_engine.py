@@ -31,6 +31,17 @@ from tests.builders import (
 FIT = (identity("NodeResourcesFit"),)
 DEFINED = defined(*FIT)
 NO_CPU = Verdict(plugin="NodeResourcesFit", code=Code.UNSCHEDULABLE, reasons=("Insufficient cpu",))
+UNTOLERATED = Verdict(
+    plugin="TaintToleration",
+    code=Code.UNRESOLVABLE,
+    reasons=("node(s) had untolerated taint(s)",),
+)
+TOO_SMALL = Verdict(
+    plugin="NodeResourcesFit", code=Code.UNRESOLVABLE, reasons=("Insufficient cpu",)
+)
+TOLERATION = ScoreColumn(
+    plugin="TaintToleration", weight=3, normalization=Normalization.REVERSED, parameters=(0,)
+)
 
 
 @pytest.fixture
@@ -48,34 +59,15 @@ def test_a_decision_says_everything_about_all_nodes() -> None:
     number = draw("", "p1", 1, "tie-break")
     names = ["a", "b"]
     columns = (
-        ScoreColumn(
-            plugin="TaintToleration",
-            weight=3,
-            normalization=Normalization.REVERSED,
-            parameters=(0,),
-        ),
+        TOLERATION,
         identity("NodeResourcesFit"),
         identity("NodeResourcesBalancedAllocation"),
         identity("ImageLocality"),
     )
     logged = engine.schedule_next()
     assert records_of(logged) == [
-        records.VerdictDefined(
-            number=1,
-            verdict=Verdict(
-                plugin="TaintToleration",
-                code=Code.UNRESOLVABLE,
-                reasons=("node(s) had untolerated taint(s)",),
-            ),
-        ),
-        records.VerdictDefined(
-            number=2,
-            verdict=Verdict(
-                plugin="NodeResourcesFit",
-                code=Code.UNRESOLVABLE,
-                reasons=("Insufficient cpu",),
-            ),
-        ),
+        records.VerdictDefined(number=1, verdict=UNTOLERATED),
+        records.VerdictDefined(number=2, verdict=TOO_SMALL),
         defined(*columns),
         PodDecided(
             uid="p1",

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 from eventsched.domain import records
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue
-from eventsched.domain.records.verdicts import Code, Normalization, ScoreColumn, Verdict, normalized
-from eventsched.scheduling.engine import Engine
+from eventsched.domain.records import Outcome, PodQueued, Queue
+from eventsched.domain.records.verdicts import Code, Verdict
 from eventsched.scheduling.framework import ClusterEvent, PreFilterResult, Status
 from tests.builders import (
     SECOND,
@@ -20,7 +18,6 @@ from tests.builders import (
     backing_off,
     defined,
     engine_of,
-    engine_with,
     identity,
     make_node,
     make_pod,
@@ -29,60 +26,16 @@ from tests.builders import (
     refused,
     scheduled,
 )
-
-NODES = [make_node("a"), make_node("b"), make_node("c")]
-
-
-class Scripted:
-    """A plugin that serves the points it has answers for, and notes its calls in ``trace``."""
-
-    normalization: Normalization
-    sign: Any
-
-    def __init__(self, name: str, trace: list[str] | None = None, **answers: Any) -> None:
-        self.name = name
-        for point, answer in answers.items():
-            setattr(self, point, self._say(point, answer, [] if trace is None else trace))
-
-    def _say(self, point: str, answer: Any, trace: list[str]) -> Any:
-        def call(*arguments: Any) -> Any:
-            trace.append(f"{self.name}.{point}")
-            return answer(*arguments) if callable(answer) else answer
-
-        return call
-
-
-def answering(name: str, point: str, answer: Any) -> Scripted:
-    """A plugin that serves one point."""
-    answers = {point: answer}
-    return Scripted(name, None, **answers)
-
-
-def none(*arguments: Any) -> None:
-    """What a plugin says that has nothing against it."""
-
-
-def everywhere(value: Any) -> Any:
-    """The same value for each node."""
-    return lambda cycle, pod, nodes: np.full(len(nodes), value)
-
-
-def on(**values: int) -> Any:
-    """A value for each node by name."""
-    return lambda cycle, pod, nodes: np.array([values[name] for name in nodes.names])
-
-
-def waiting(*plugins: Any, nodes: list[Any] = NODES, **options: Any) -> Engine:
-    """An engine with p1 in its active queue."""
-    engine = engine_of(*plugins, **options)
-    observed(engine, *added(*nodes, make_pod()))
-    return engine
-
-
-def decision(engine: Engine) -> PodDecided:
-    """The decision among the records of the next attempt."""
-    (found,) = [each for each in attempted(engine) if isinstance(each, PodDecided)]
-    return found
+from tests.unit.scheduling.scripted_plugins import (
+    NODES,
+    Scripted,
+    answering,
+    decision,
+    everywhere,
+    none,
+    on,
+    waiting,
+)
 
 
 def test_all_points_run_in_upstreams_order() -> None:
@@ -247,118 +200,6 @@ def test_per_node_plugins_through_the_adapter() -> None:
         node="d", row=3, score=50, feasible=2, evaluated=4, counts=((1, 1), (2, 1)),
         runner_up="c", runner_up_score=40, scores=(identity("Colours"),),
     )  # fmt: skip
-
-
-# --- scores --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(
-    ("kind", "parameters", "total", "winner"),
-    [
-        (Normalization.IDENTITY, (), 60, "c"),
-        (Normalization.DEFAULT, (60,), 100, "c"),
-        (Normalization.REVERSED, (60,), 67, "a"),
-        (Normalization.MIN_MAX, (20, 60), 100, "c"),
-        (Normalization.RATIO, (0, 40), 100, "c"),
-        (Normalization.SPREAD, (20, 60), 100, "a"),
-    ],
-)
-def test_normalizations(
-    signed: bool, kind: Normalization, parameters: tuple[int, ...], total: int, winner: str
-) -> None:
-    """Raw 20, 30 and 60, weight 2, whether the plugin signs its pods or not."""
-    plugin = Scripted("Scores", score=on(a=20, b=30, c=60))
-    plugin.normalization = kind
-    if signed:
-        plugin.sign = lambda pod: pod.spec.key
-    engine = waiting(plugin, weights={"Scores": 2})
-    decided = decision(engine)
-    assert (decided.node, decided.score) == (winner, total * 2)
-    assert decided.parameters == (parameters,)
-    column = ScoreColumn(plugin="Scores", weight=2, normalization=kind)
-    assert engine.state.scorings[decided.scoring] == (column,)
-
-
-@pytest.mark.parametrize(
-    ("raw", "parameters", "score", "node"),
-    [
-        ({"a": -1, "b": 30, "c": 60}, (30, 60), 100, "b"),
-        ({"a": 0, "b": -1, "c": -1}, (0, 0), 100, "a"),
-        ({"a": 7, "b": 7, "c": 7}, (7, 7), 100, "a"),
-        ({"a": -1, "b": -1, "c": -1}, (0, 0), 0, "a"),
-    ],
-)
-def test_spread_leaves_out_ignored_nodes(
-    raw: dict[str, int], parameters: tuple[int, ...], score: int, node: str
-) -> None:
-    """They get 0 and do not count for the smallest and largest raw score."""
-    plugin = Scripted("Scores", score=on(**raw))
-    plugin.normalization = Normalization.SPREAD
-    decided = decision(waiting(plugin))
-    assert (decided.score, decided.parameters) == (score, (parameters,))
-    assert decided.node == node
-
-
-def test_ratios_are_of_distances() -> None:
-    """What all feasible nodes have alike is not recorded."""
-    plugin = Scripted("Scores", filter=on(a=0, b=0, c=1), score=on(a=-30, b=-1))
-    plugin.normalization = Normalization.RATIO
-    logged = waiting(plugin).schedule_next()[-1]
-    decided: Any = logged.record
-    assert logged.detail is not None
-    assert logged.detail.scores[0].tolist() == [0, 29, 0]
-    assert (decided.node, decided.parameters) == ("b", ((0, 29),))
-
-
-def test_ratios_are_cut_off_in_floating_point() -> None:
-    """100 * (29 / 100) is a little less than 29."""
-    column = ScoreColumn(
-        plugin="p", weight=1, normalization=Normalization.RATIO, parameters=(0, 100)
-    )
-    assert normalized(column, np.array([0, 29, 57, 58, 100])).tolist() == [0, 28, 56, 57, 100]
-    equal = msgspec.structs.replace(column, parameters=(7, 7))
-    assert normalized(equal, np.array([7, 7])).tolist() == [0, 0]
-
-
-def test_own_normalization_is_kept_beside_the_raw_scores() -> None:
-    """normalize_score sees the feasible nodes' scores only."""
-    plugin = Scripted(
-        "Own", filter=on(a=0, b=1, c=0), score=on(a=-5, c=5),
-        normalize_score=lambda cycle, pod, scores: np.where(scores > 0, 0, 100),
-    )  # fmt: skip
-    engine = waiting(plugin)
-    logged = engine.schedule_next()[-1]
-    decided, detail = logged.record, logged.detail
-    assert isinstance(decided, PodDecided)
-    assert detail is not None
-    assert (decided.node, decided.score, decided.runner_up) == ("a", 100, "c")
-    own = ScoreColumn(plugin="Own", weight=1, normalization=Normalization.OWN)
-    assert (engine.state.scorings[decided.scoring], decided.parameters) == ((own,), ((),))
-    assert detail.scores[0].tolist() == [-5, 0, 5]
-    assert [None if n is None else n.tolist() for n in detail.normalized] == [[100, 0, 0]]
-
-
-def test_pre_score_skip_leaves_out_the_score_of_that_plugin_only() -> None:
-    """Skip."""
-    skips = Scripted("Skips", pre_score=Status.skip(), score=everywhere(50))
-    other = Scripted("Other", score=on(a=1, b=2, c=3))
-    engine = waiting(skips, other)
-    decided = decision(engine)
-    assert (decided.node, decided.score) == ("c", 3)
-    assert engine.state.scorings[decided.scoring] == (identity("Other"),)
-
-
-def test_weights_come_from_the_configuration() -> None:
-    """plugins.score.enabled[].weight."""
-    engine = engine_with(
-        config="apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "profiles:\n- plugins:\n    score:\n      disabled: [{name: '*'}]\n"
-        "      enabled: [{name: NodeResourcesFit, weight: 7}]\n"
-    )
-    observed(engine, *added(make_node(), make_pod()))
-    column = identity("NodeResourcesFit", 7)
-    assert attempted(engine) == [defined(column), scheduled(score=7 * 75, scores=[column])]
 
 
 # --- Reserve, Permit, PreBind, Bind --------------------------------------------------------------
