@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog
 from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
+from eventsched.cli.logged_assembly import assembly_in_force
 from eventsched.cli.output.queues.anomaly_output import anomalies_json, anomalies_text
 from eventsched.cli.output.queues.queue_output import (
     missed_json,
@@ -20,7 +21,6 @@ from eventsched.cli.output.queues.queue_output import (
 )
 from eventsched.cli.output.state_output import place_text
 from eventsched.cli.output.time_format import iso
-from eventsched.cli.replay import assembled
 from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
@@ -28,7 +28,6 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.history.explain.evidence import uid_key
 from eventsched.history.past_state.anomalies import StoredAnomalies, stored_anomalies
 from eventsched.history.past_state.missed_wake_ups import (
     FlushedPod,
@@ -37,12 +36,8 @@ from eventsched.history.past_state.missed_wake_ups import (
     scanned_flushes,
     stored_flushes,
 )
-from eventsched.history.past_state.past_waits import WINDOW, scanned_waits, stored_waits
-from eventsched.history.past_state.wait_estimates import WaitEstimate, estimates
+from eventsched.history.past_state.wait_estimates import WaitEstimate, wait_estimates
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
-from eventsched.plugins import IN_TREE
-from eventsched.runtime.assembly import Assembly, assemble_text
-from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState, dropped_error, state_at
 from eventsched.scheduling.engine import Engine
 
@@ -118,7 +113,7 @@ def run(options: argparse.Namespace) -> int:
         now = folded.state.now
         if options.at is None and not is_virtual(now):
             now = max(now, time.time_ns() // 1_000)
-        guesses = wait_estimates(opened, folded.position, now, shown)
+        guesses = wait_estimates(opened.log, folded.position, now, shown)
     if is_document(options.output):
         _print_document(folded, stream, now, shown, guesses, options.output)
         return 0
@@ -127,27 +122,6 @@ def run(options: argparse.Namespace) -> int:
     text = queue_text(shown, now, guesses, **shape, display=display_of_output())
     print(f"{place}\n\n{text}")
     return 0
-
-
-def wait_estimates(
-    opened: OpenLog, position: int, now: int, pods: Sequence[WaitingPod]
-) -> dict[str, WaitEstimate]:
-    """How much longer the pods in the queues will wait, by uid: from the rows of a database, or
-    from the records of another log."""
-    asked = {
-        each.pod_state.pod.uid: (each.pod_state.rejectors, each.added)
-        for each in pods
-        if each.pod_state.queue is not None
-    }
-    if not asked:
-        return {}
-    log = opened.log
-    if isinstance(log, Reader):
-        keys = {rejectors for rejectors, _ in asked.values()}
-        past = stored_waits(log, position, now, keys, list(map(uid_key, asked)))
-    else:
-        past = scanned_waits(log.read(max(0, position - WINDOW)), position, now)
-    return estimates(asked, past, now)
 
 
 def _refuse_waiting(options: argparse.Namespace, chosen: str, *names: str) -> None:
@@ -266,14 +240,3 @@ def _print_document(
         "pods": [waiting_json(each, now, guesses.get(each.pod_state.pod.uid)) for each in pods],
     }
     print_document(document, output)
-
-
-def assembly_in_force(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly:
-    """The configuration in force, which sorts the queue; of a log without one, the default. Raises
-    InputError before the first record."""
-    if folded.opening is None:
-        raise InputError(f"stream {stream}", "has not begun at that position", "name a later one")
-    if folded.opening.inputs.get(OWN) or not folded.opening.plugins:
-        # its pods are in the order in which they came
-        return assemble_text("", [], stream, IN_TREE)
-    return assembled(folded.opening, stream, plugins)

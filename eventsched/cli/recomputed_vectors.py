@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from eventsched.cli.archive_options import StreamLog
+from eventsched.cli.logged_assembly import assembled, begun_assembly
 from eventsched.cli.output.tables import counted
-from eventsched.cli.replay import assembled, begun_assembly
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.domain.records.stimuli import in_force

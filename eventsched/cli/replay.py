@@ -1,35 +1,26 @@
 """``eventsched replay``: the state of a stream from its log, or every decision repeated."""
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
 from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.logged_assembly import assembled, begun_assembly
 from eventsched.cli.output.tables import counted
 from eventsched.cli.what_if_runs.what_if import add_what_if_options, is_asked_for, run_what_if
-from eventsched.domain.behaviours import require_known
 from eventsched.domain.errors import InputError
-from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.eventlog import database
-from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import StoredLog
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
 from eventsched.history.replay import stream_replay
 from eventsched.history.replay.logged_state import ReplayStart
 from eventsched.history.replay.stream_replay import ReplayResult
-from eventsched.plugins import IN_TREE
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.log_start import LogStart, first_start, last_start
-from eventsched.runtime.logbook import OWN
 
 
 def add_to(commands: Any) -> None:
@@ -141,54 +132,6 @@ def _start_of(reader: Reader, since: int) -> LogStart | None:
 
 def _replay_start(start: LogStart | None) -> ReplayStart:
     return ReplayStart() if start is None else ReplayStart(start.position, start.state)
-
-
-def begun_assembly(
-    log: StoredLog, stream: str, plugins: list[Path], verify: bool, start: LogStart | None
-) -> Assembly:
-    """The configuration and the plugins that the stream was begun with, or that were in force where
-    what was kept of it starts."""
-    if start is not None:
-        return _assembly_of(start.opening, stream, plugins, verify)
-    first = next(log.read(), None)
-    try:
-        started = first.record if first else None
-    except msgspec.MsgspecError as problem:
-        raise CorruptLogError(0, str(problem)) from problem
-    if first is not None and (first.position or not isinstance(started, StreamStarted)):
-        raise CorruptLogError(0, "is not there, or does not begin a stream")
-    if not isinstance(started, StreamStarted):
-        raise InputError(f"stream {stream}", "holds no record yet", "run a scheduler on it first")
-    return _assembly_of(started, stream, plugins, verify)
-
-
-def _assembly_of(
-    started: StreamStarted, stream: str, plugins: list[Path], verify: bool
-) -> Assembly:
-    own = started.inputs.get(OWN)
-    if own and verify:
-        raise InputError(
-            f"stream {stream}",
-            f"is of {own}, a scheduler of its own, which cannot be asked to decide again",
-            "leave --verify out; `eventsched verify` checks the log",
-        )
-    if own:  # any engine comes to the same state
-        return assemble_text("", [], stream, IN_TREE)
-    return assembled(started, stream, plugins)
-
-
-def assembled(inputs: StreamStarted | TermBegan, stream: str, plugins: list[Path]) -> Assembly:
-    """The assembly that a record describes; warns of each plugin that is missing or has another
-    version now. Raises InputError."""
-    require_known(inputs.flags, f"stream {stream}")
-    source = f"the configuration of {stream}"
-    assembly = assemble_text(inputs.configuration, plugins, source, inputs.plugins, inputs.flags)
-    for name, digest in inputs.plugins.items():
-        current = assembly.sources.get(name)
-        if current != digest:
-            changed = "is missing" if current is None else "has another version now"
-            print(f"warning: plugin {name} {changed}; decisions may differ", file=sys.stderr)
-    return assembly
 
 
 def _as_text(options: argparse.Namespace, stream: str, done: ReplayResult, seconds: float) -> str:

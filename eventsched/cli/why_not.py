@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
-from eventsched.cli.replay import assembled
+from eventsched.cli.logged_assembly import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodUnreserved

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eventsched.cli.logged_assembly import assembled
 from eventsched.cli.output.trial_output import trial_json, trial_text
-from eventsched.cli.replay import assembled
 from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.cluster.files import decoded_text
 from eventsched.cluster.sources import manifests

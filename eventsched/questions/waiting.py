@@ -5,15 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.logged_assembly import assembly_in_force
 from eventsched.cli.output.queues.anomaly_output import anomalies_json
 from eventsched.cli.output.queues.queue_output import first_of_queues, queue_text, waiting_json
 from eventsched.cli.output.state_output import place_text
 from eventsched.cli.output.time_format import iso
-from eventsched.cli.queue import assembly_in_force, wait_estimates
 from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.anomalies import stored_anomalies
+from eventsched.history.past_state.wait_estimates import wait_estimates
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
 from eventsched.questions.answer_shapes import (
     AnomaliesAnswer,
@@ -47,8 +47,7 @@ def queue_page(
     now = present_after(folded.state.now) if is_now else folded.state.now
     end = offset + limit
     shown = waiting[offset:end]
-    log = OpenLog(stream.log, stream.log)
-    guesses = wait_estimates(log, folded.position, now, shown)
+    guesses = wait_estimates(stream.log, folded.position, now, shown)
     return QueueAnswer(
         stream=stream.name,
         position=folded.position,
@@ -83,7 +82,7 @@ def queue_words(
         raise InputError("full", f"{len(waiting)} pods wait", remedy)
     now = present_after(folded.state.now) if is_now else folded.state.now
     shown = waiting if full else first_of_queues(waiting)
-    guesses = wait_estimates(OpenLog(stream.log, stream.log), folded.position, now, shown)
+    guesses = wait_estimates(stream.log, folded.position, now, shown)
     place = place_text({"position": folded.position, "now": folded.state.now}, stream.name)
     text = queue_text(waiting, now, guesses, full=full, wide=wide, display=display)
     return f"{place}\n\n{text}"

@@ -67,6 +67,19 @@ def test_of_too_many_the_newest(client: Client, logs: str, monkeypatch: pytest.M
     assert sum(each["decisions"] for each in answer["steps"]) == 20
 
 
+@pytest.mark.parametrize("near", [0, 1, 30, 150, 10_000])
+def test_pods_that_arrived_before_are_looked_up(
+    client: Client, monkeypatch: pytest.MonkeyPatch, near: int
+) -> None:
+    """A pod that arrived before and was queued again since has waited from its arrival on."""
+    path = f"/activity?stream={TIGHT}&at=900"
+    monkeypatch.setattr(recent_activity, "NEAR", 10_000)
+    whole = client.get(path)
+    assert sum(step["placed"] for step in whole["steps"]) > 0
+    monkeypatch.setattr(recent_activity, "NEAR", near)
+    assert client.get(path) == whole
+
+
 def test_a_stream_without_decisions(client: Client) -> None:
     steps = client.get(f"/activity?stream={ODD}&at=1")["steps"]
     assert {each["decisions"] for each in steps} == {0}

@@ -137,6 +137,17 @@ def test_only_the_pods_batches_are_fetched(address: str, monkeypatch: pytest.Mon
     assert len(fetched) < len(batches)
 
 
+def test_records_by_their_positions(address: str) -> None:
+    """Any number of a batch, from several batches, without those that are not there."""
+    with closing(Reader(address, TIGHT, keeps_connection=True)) as reader:
+        every = {each.position: each for each in reader.read()}
+        firsts = [batch.first for batch in reader.batches()]
+        assert len(firsts) > 3
+        asked = [0, 1, *firsts[1:3], firsts[-1] - 1, len(every) - 1, len(every) - 1]
+        found = StoredEvidence(reader).records_at([*asked, -1, len(every), 10**12])
+    assert found == {position: every[position] for position in asked}
+
+
 @pytest.mark.parametrize("kind", ["PodAdded", "PodBound"])
 def test_a_pod_whose_first_records_were_dropped(
     address: str, monkeypatch: pytest.MonkeyPatch, kind: str

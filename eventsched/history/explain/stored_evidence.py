@@ -54,15 +54,21 @@ JOIN eventsched_log.batch b ON b.stream = :s AND b.first = found.first
 WHERE b.first >= :begin ORDER BY b.first LIMIT {_PAGE}
 """)
 
+# Each batch is parsed once, however many records of it are asked for.
 _AT = """
-SELECT p.position, (item ->> 0)::bigint AS at, (item ->> 1)::bigint AS cause,
+SELECT b.first + place - 1 AS position, (item ->> 0)::bigint AS at, (item ->> 1)::bigint AS cause,
        item -> 3 ->> 'kind' AS kind, (item ->> 2)::integer AS version, (item -> 3)::text AS body
-FROM unnest(CAST(:positions AS bigint[])) AS p (position)
-CROSS JOIN LATERAL (
-    SELECT body -> (p.position - first)::integer AS item FROM eventsched_log.batch
-    WHERE stream = :s AND first <= p.position ORDER BY first DESC LIMIT 1
-) found
-WHERE item IS NOT NULL
+FROM (
+    SELECT found.first, array_agg(p.position) AS positions
+    FROM unnest(CAST(:positions AS bigint[])) AS p (position)
+    CROSS JOIN LATERAL (
+        SELECT first FROM eventsched_log.batch
+        WHERE stream = :s AND first <= p.position ORDER BY first DESC LIMIT 1
+    ) found GROUP BY found.first
+) asked
+JOIN eventsched_log.batch b ON b.stream = :s AND b.first = asked.first
+CROSS JOIN LATERAL json_array_elements(b.body) WITH ORDINALITY AS element (item, place)
+WHERE b.first + place - 1 = ANY (asked.positions)
 """
 
 _ATTEMPTS = """

@@ -13,15 +13,20 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from eventsched.domain.records import PodQueued
-from eventsched.eventlog.port import StoredRecord
+from eventsched.eventlog.port import StoredLog, StoredRecord
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import uid_key
 from eventsched.history.past_state.past_waits import (
+    WINDOW,
     PastWait,
     PastWaits,
     PodWait,
     Rejectors,
     WaitScan,
+    scanned_waits,
+    stored_waits,
 )
+from eventsched.history.past_state.waiting_pods import WaitingPod
 
 FEWEST = 20
 """The least number of waits on which an estimate rests."""
@@ -82,6 +87,26 @@ def estimates(
         if began is not None:
             found[uid] = estimate(past.lengths.get(rejectors, ()), max(0, now - began))
     return found
+
+
+def wait_estimates(
+    log: StoredLog, position: int, now: int, pods: Sequence[WaitingPod]
+) -> dict[str, WaitEstimate]:
+    """How much longer the pods in the queues will wait, by uid: from the rows of a database, or
+    from the records of another log."""
+    asked = {
+        each.pod_state.pod.uid: (each.pod_state.rejectors, each.added)
+        for each in pods
+        if each.pod_state.queue is not None
+    }
+    if not asked:
+        return {}
+    if isinstance(log, Reader):
+        keys = {rejectors for rejectors, _ in asked.values()}
+        past = stored_waits(log, position, now, keys, list(map(uid_key, asked)))
+    else:
+        past = scanned_waits(log.read(max(0, position - WINDOW)), position, now)
+    return estimates(asked, past, now)
 
 
 @dataclass

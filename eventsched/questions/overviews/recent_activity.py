@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from eventsched.cli.output.time_format import iso
+from eventsched.domain.records import MoveCause
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -15,6 +16,8 @@ HOUR, STEPS = 3_600_000_000, 60
 """The longest time that is shown (µs), and its steps."""
 LOOKED_AT = 20_000
 """Decisions that are looked at, the newest."""
+NEAR = 300_000
+"""Positions before the end in which arrivals of pods are read at once."""
 
 _FIRST = """
 SELECT min(d.at) AS first, count(*) AS looked FROM (
@@ -22,22 +25,31 @@ SELECT min(d.at) AS first, count(*) AS looked FROM (
     WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
 ) AS d
 """
-_BY_STEP = """
+_BY_STEP = f"""
+WITH decided AS MATERIALIZED (
+    SELECT d.at, d.pod, d.outcome FROM eventsched_log.decision d
+    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
+), arrived AS MATERIALIZED (
+    SELECT m.pod, min(m.at) AS at FROM eventsched_log.queue_move m
+    WHERE m.stream = :s AND m.seq >= :near AND m.seq < :end AND m.cause = '{MoveCause.POD_ADD}'
+    GROUP BY m.pod
+)
 SELECT (d.at - :begin - 1) / :step AS step, count(*) AS decisions,
        count(*) FILTER (WHERE d.outcome IN ('unschedulable', 'error')) AS failed,
        count(w.waited) AS placed,
        percentile_disc(0.5) WITHIN GROUP (ORDER BY w.waited) AS p50,
        percentile_disc(0.99) WITHIN GROUP (ORDER BY w.waited) AS p99
-FROM (
-    SELECT d.at, d.pod, d.outcome FROM eventsched_log.decision d
-    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
-) AS d {join}
+FROM decided d {{join}}
+LEFT JOIN arrived a ON a.pod = d.pod
 LEFT JOIN LATERAL (
-    SELECT d.at - min(m.at) AS waited FROM eventsched_log.queue_move m
-    WHERE m.stream = :s AND m.pod = d.pod AND d.outcome IN ('scheduled', 'waiting')
+    SELECT d.at - coalesce(a.at, (
+        SELECT min(m.at) FROM eventsched_log.queue_move m WHERE m.stream = :s AND m.pod = d.pod
+    )) AS waited WHERE d.outcome IN ('scheduled', 'waiting')
 ) AS w ON true
-WHERE d.at > :begin AND d.at <= :now{visible} GROUP BY 1 ORDER BY 1
+WHERE d.at > :begin AND d.at <= :now{{visible}} GROUP BY 1 ORDER BY 1
 """
+"""A pod's first move to a queue is that of its arrival. Those within the newest NEAR positions are
+read at once: to look up each pod reads a page of the index for it, mostly from disk."""
 _JOIN = "JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = d.pod"
 
 
@@ -82,6 +94,7 @@ def recent_activity(stream: LoggedStream, sees: Visibility, position: int | None
     visible, values = sees.condition("p.namespace")
     query = _BY_STEP.format(visible=visible, join=_JOIN if visible else "")
     bounds = {"begin": begin, "step": step, "now": now, "end": end, "most": LOOKED_AT}
+    bounds["near"] = end - NEAR
     rows = {int(row["step"]): row for row in stream.rows.all(query, **bounds, **values)}
     empty = {"decisions": 0, "failed": 0, "placed": 0, "p50": None, "p99": None}
     return RecentActivity(

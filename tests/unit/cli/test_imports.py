@@ -7,7 +7,7 @@ import sys
 import pytest
 
 NOT_NEEDED = (
-    "alembic", "yaml", "eventsched.cli.replay", "eventsched.eventlog.schema.log_tables",
+    "alembic", "yaml", "eventsched.cli.logged_assembly", "eventsched.eventlog.schema.log_tables",
     "eventsched.plugins", "eventsched.scheduling.engine",
 )  # fmt: skip
 
