@@ -13,8 +13,8 @@ from eventsched.api.desk.asked import Asked
 from eventsched.api.operations import OPERATIONS
 from eventsched.api.parameters import Parameter, values_of
 from eventsched.domain.errors import InputError
+from eventsched.domain.workload_kinds import GROUP, SHORT_KINDS
 from eventsched.history.explain.evidence import uid_key
-from eventsched.history.explain.workloads.workload_kinds import GROUP, SHORT_KINDS
 from eventsched.questions.past.past_pods import last_attempts
 from eventsched.questions.streams import LoggedStream
 

@@ -17,6 +17,7 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import Detail
+from eventsched.domain.workload_kinds import POD, POD_GROUP
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
@@ -31,7 +32,6 @@ from eventsched.history.explain.workloads.pod_group import (
 from eventsched.history.explain.workloads.scanned_workload import scanned_workload
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import ExplainTarget, parse_target, with_step
-from eventsched.history.explain.workloads.workload_kinds import POD, POD_GROUP
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.nodes_at import nodes_at
 from eventsched.runtime.queries.state_at import LentState, state_at

@@ -12,7 +12,7 @@ from eventsched import __version__
 from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.cluster.kube.http.access import connect, known_contexts, namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, ApiClient, path
-from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
+from eventsched.domain.workload_kinds import POD_GROUP
 from eventsched.kubectl_plugin.scheduler_access import SchedulerOptions, scheduler_access
 from eventsched.kubectl_plugin.service_proxy import LABEL
 from eventsched.scheduling.framework.pod_groups import NAMES

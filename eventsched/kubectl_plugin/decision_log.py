@@ -18,8 +18,8 @@ from eventsched.cli.output.tables import printable
 from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.cluster.kube.http.api import JSON
 from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.domain.workload_kinds import POD
 from eventsched.history.explain.workloads.workload import parse_target
-from eventsched.history.explain.workloads.workload_kinds import POD
 
 MOST_LINES = 1_000
 """Decisions at most before those that are followed."""

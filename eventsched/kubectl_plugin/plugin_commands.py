@@ -30,8 +30,8 @@ from eventsched.cluster.files import read_text
 from eventsched.cluster.kube.http.access import namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, path
 from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.domain.workload_kinds import POD
 from eventsched.history.explain.workloads.workload import parse_target
-from eventsched.history.explain.workloads.workload_kinds import POD
 from eventsched.kubectl_plugin.decision_log import add_log_options, print_log
 from eventsched.kubectl_plugin.scheduler_access import scheduler_access
 from eventsched.kubectl_plugin.service_proxy import SERVICE_VARIABLE

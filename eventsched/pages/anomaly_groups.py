@@ -3,13 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-SHORT_KINDS = {
-    "Deployment": "deploy", "ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds",
-    "Job": "job",
-}  # fmt: skip
-"""Kind of a workload that has a page → the word for it in the page's path."""
-POD = "Pod"
-"""The kind of the owner of a pod without a controller, as the API has it for evictions."""
+from eventsched.domain.workload_kinds import POD, SHORT_KINDS
 
 
 class AnomalyGroup(NamedTuple):

@@ -19,8 +19,6 @@ front. If-None-Match is about the page, so it is not passed on."""
 _SITE = b"sec-fetch-site"
 """Passed on, too: what another site's page has a browser load is refused. Only a link may come from
 there."""
-_LONGEST_REASON = 300
-"""Characters of a reason in the name of a group of pods."""
 _SHARED = ("asgi", "http_version", "scheme", "client", "server", "root_path", "state")
 
 
@@ -101,9 +99,3 @@ def _received(question: PageQuestion, request: Request) -> Receive:
         return {"type": "http.request", "body": question.body or b"", "more_body": False}
 
     return receive
-
-
-def reason_key(plugin: str, reason: str | None) -> str:
-    """The ``group`` of /pods that a refusal makes, as /pods/groups names it."""
-    escaped = plugin.replace("%", "%25").replace("/", "%2F")
-    return f"reason:{escaped}/{(reason or '')[:_LONGEST_REASON]}"

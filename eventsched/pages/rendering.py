@@ -8,8 +8,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from eventsched.domain.units import is_virtual
+from eventsched.domain.workload_kinds import WORKLOADS
 from eventsched.pages.anomaly_groups import anomaly_groups
-from eventsched.pages.api_call import reason_key, segment
+from eventsched.pages.api_call import segment
 from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.configuration_changes import weights
 from eventsched.pages.screen_questions.what_if_question import difference_page
@@ -33,11 +34,12 @@ def environment(*, what_ifs: bool = True) -> Environment:
     env.filters.update(
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
         breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
-        linked=linked, linked_step=linked_step, weights=weights, reason_key=reason_key,
+        linked=linked, linked_step=linked_step, weights=weights,
         offered=offered, typed_time=typed_time, difference_page=difference_page,
         is_length=is_length, amount=amount,
     )  # fmt: skip
     env.globals["what_ifs"] = what_ifs
+    env.globals["workload_kinds"] = WORKLOADS
     return env
 
 

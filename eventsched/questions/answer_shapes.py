@@ -325,7 +325,7 @@ class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
     """What goes wrong for a pod or its workload: ``kind`` is ``starving``, ``unplaceable``,
     ``evicted again``, ``nominated again`` or ``preempted for nothing``, ``text`` says it in words,
     ``facts`` are the columns of the view. ``seq`` is the position of the pod's arrival if it waits,
-    else of the last preemption."""
+    else of the last preemption. ``group`` is that of the pods in /pods that are refused alike."""
 
     kind: str
     namespace: str
@@ -335,6 +335,7 @@ class AnomalyRow(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     text: str
     facts: dict[str, Any]
+    group: str | None
 
 
 class AnomalyKind(msgspec.Struct, frozen=True, kw_only=True):

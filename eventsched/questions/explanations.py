@@ -10,6 +10,7 @@ from eventsched.cli.output.workload_output import workload_json, workload_text
 from eventsched.cli.screen.display import Display
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
+from eventsched.domain.workload_kinds import POD_GROUP
 from eventsched.history.explain.evidence import Evidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
@@ -20,7 +21,6 @@ from eventsched.history.explain.workloads.pod_group import (
 )
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
-from eventsched.history.explain.workloads.workload_kinds import POD_GROUP
 from eventsched.history.why_not.asked_attempt import asked_attempt
 from eventsched.questions.past.evidence_until import NewestEvidence, evidence_before
 from eventsched.questions.past.positions import record_time

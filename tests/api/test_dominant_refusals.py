@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -124,6 +125,22 @@ def test_findings_name_the_same(asking: Client, fenced: str) -> None:
     nodes = {each["plugin"]: each["nodes"] for each in plugins}
     assert nodes["TaintToleration"] > nodes["NodeResourcesFit"]
     assert sum(each["first"] for plugin in plugins for each in plugin["reasons"]) == 4
+
+
+def test_findings_lead_to_the_pods_refused_alike(asking: Client) -> None:
+    """By the group that the answers name, also the refusals of attempts by reason."""
+
+    def pods(group: str) -> set[str]:
+        return {each["name"] for each in asking.get(f"/pods?group={quote(group)}")["pods"]}
+
+    for each in asking.get("/queue/anomalies")["anomalies"]:
+        same = {pod for pod, refusal in NAMED.items() if refusal == NAMED[each["pod"]]}
+        assert pods(each["group"]) == same
+    for plugin in asking.get("/refusals")["plugins"]:
+        for reason in plugin["reasons"]:
+            named = (plugin["plugin"], reason["reason"])
+            last = {pod for pod, refusal in NAMED.items() if refusal == named}
+            assert pods(reason["group"]) == last
 
 
 def test_a_workload_is_grouped_by_it(fenced: str, capsys: pytest.CaptureFixture[str]) -> None:

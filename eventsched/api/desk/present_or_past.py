@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from eventsched.api.desk.asked import Asked
 from eventsched.api.desk.position_range import given_range
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.workloads.workload_kinds import (
+from eventsched.domain.workload_kinds import (
     GROUP,
     POD_GROUP,
     SHORT_KINDS,

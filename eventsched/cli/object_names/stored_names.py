@@ -15,9 +15,9 @@ import psycopg
 
 from eventsched.cli.object_names.name_offer import found_in_time
 from eventsched.cli.object_names.typed_workloads import typed_workloads
+from eventsched.domain.workload_kinds import HASH_PATTERN, POD_GROUP
 from eventsched.eventlog.embedded.embedded_server import DATABASE
 from eventsched.eventlog.embedded.postmaster import Postmaster
-from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN, POD_GROUP
 
 MOST = 200
 """Names that are offered at most."""

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from eventsched.history.explain.workloads.workload_kinds import (
+from eventsched.domain.workload_kinds import (
     GROUP,
     POD_GROUP,
     SHORT_KINDS,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from eventsched.domain.workload_kinds import HASH_PATTERN
 from eventsched.pages.api_call import call_of
 from eventsched.pages.page_question import (
     PageQuestion,
@@ -23,8 +24,6 @@ COLUMNS = {
     "node": "node", "profile": "scheduler_name",
 }  # fmt: skip
 """Filter → the column of the view pods_now that it restricts."""
-HASH_PATTERN = "[bcdfghjklmnpqrstvwxz2456789]{1,10}"
-"""The end of a ReplicaSet's name, after that of its Deployment."""
 _OWNED = (
     "(owner_name = {name} OR (owner_kind = 'ReplicaSet' AND"
     f" regexp_replace(owner_name, '-{HASH_PATTERN}$', '') = {{name}}))"

@@ -3,7 +3,7 @@
 import { element, table } from "./elements.js";
 import { HeatMap } from "./heat_map.js";
 import { HeatRows } from "./heat_rows.js";
-import { columnsOf, nearest } from "./node_names.js";
+import { columnsOf } from "./node_names.js";
 import { fetchApi, onAnswer } from "./shell.js";
 
 const TABLE_ROWS = 100;
@@ -139,18 +139,28 @@ class DecisionScreen {
       return true;
     }
     if (this.verdicts.vectors !== "all") return false; // the log has only some
-    this.panel.replaceChildren(element("p", { role: "status" }, `${name} was not there at this decision.`, ...this.#offered(name, asks)));
+    this.#missing(name, asks);
     return true;
   }
 
-  // Names of nodes that may be meant instead of one that was not there.
-  #offered(name, asks) {
-    const buttons = nearest(this.rows.names, name).map((near) => {
-      const button = element("button", { type: "button" }, near);
-      button.addEventListener("click", () => this.show(near, asks));
+  // Says that a node was not there, and which the API offers instead.
+  async #missing(name, asks) {
+    const place = element("p", { role: "status" }, `${name} was not there at this decision.`);
+    this.panel.replaceChildren(place);
+    const call = this.root.dataset.whyNot ?? this.root.dataset.state;
+    const { remedy } = await fetchApi(`${call}&node=${encodeURIComponent(name)}`).catch((problem) => problem);
+    if (remedy) place.append(" ", ...this.#offered(remedy[0].toUpperCase() + remedy.slice(1), asks));
+  }
+
+  // A text in which each name of a node that was there is a button.
+  #offered(text, asks) {
+    const names = new Set(this.rows.names);
+    return text.split(/([\w.-]*\w)/).map((part) => {
+      if (!names.has(part)) return part;
+      const button = element("button", { type: "button" }, part);
+      button.addEventListener("click", () => this.show(part, asks));
       return button;
     });
-    return buttons.flatMap((button, place) => [place ? " or " : " Did you mean ", button]);
   }
 
   // Shows a node in the panel, with a plugin's cell in words, and puts the node into the address.

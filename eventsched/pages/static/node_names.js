@@ -6,7 +6,6 @@ import { element } from "./elements.js";
 import { fetchApi } from "./shell.js";
 
 const OFFERED = 50; // however many nodes there are
-const NEAREST = 3;
 const KEPT = 2; // answers: each has all nodes of a decision, and a tab may live for days
 const answers = new Map(); // call → what it promises, the oldest first
 
@@ -34,19 +33,6 @@ export function matching(all, text) {
     if (begin.length === OFFERED) break;
   }
   return [...begin, ...others].slice(0, OFFERED);
-}
-
-const pairs = (text) => new Set([...text].map((letter, at) => letter + text.slice(at + 1, at + 2)));
-
-/** The names that a mistyped one may mean: the same but for case and zeros before a number, or else those
-    with half of its pairs of characters, the nearest first. */
-export function nearest(all, text) {
-  const plain = (name) => name.toLowerCase().replace(/(?<!\d)0+(?=\d)/g, "");
-  const same = all.filter((name) => plain(name) === plain(text));
-  const own = pairs(text);
-  const near = (name) => [...pairs(name)].filter((pair) => own.has(pair)).length / own.size;
-  const like = same.length ? same : all.filter((name) => near(name) >= 0.5).sort((one, other) => near(other) - near(one));
-  return like.slice(0, NEAREST);
 }
 
 async function offer(field) {

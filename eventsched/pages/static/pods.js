@@ -11,7 +11,6 @@ const KEPT = 20; // pages in memory
 const AHEAD = 40; // rows beyond those in sight
 const NARROW = "(max-width: 900px)"; // the chosen pod is below the list, as in pages.css
 const KEYS = ["group", "open"]; // parameters that the page has from an answer, and nobody types
-const WORKLOADS = ["Deployment", "Job", "ReplicaSet", "StatefulSet", "DaemonSet"]; // kinds with a page
 const SOUGHT = 10; // pages in which the pod of the address is looked for
 
 let list = null;
@@ -156,8 +155,10 @@ function cellLink(text, path) {
   return element("a", { class: "cell", href }, text);
 }
 
+// The window names the kinds of owners that have a page.
 function ownerLink({ namespace, owner_kind: kind, owner_name: name }) {
-  if (WORKLOADS.includes(kind)) return cellLink(name, ["workloads", namespace, kind, name]);
+  const kinds = document.getElementById("window").dataset.workloads.split(" ");
+  if (kinds.includes(kind)) return cellLink(name, ["workloads", namespace, kind, name]);
   return element("span", { class: "cell" }, name ?? "");
 }
 

@@ -37,7 +37,7 @@ function headers() {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
-/** The JSON of a path below /api/v1, by POST if there is a body. Throws an Error with the problem as its message. */
+/** The JSON of a path below /api/v1, by POST if there is a body. Throws an Error with the problem as its message, and its `remedy`. */
 export async function fetchApi(call, signal, body) {
   const method = body === undefined ? "GET" : "POST";
   const response = await fetch(`/api/v1${call}`, { method, headers: headers(), signal, body });
@@ -46,6 +46,7 @@ export async function fetchApi(call, signal, body) {
   const words = [document.where, document.detail || response.statusText, document.remedy];
   const error = new Error(words.filter(Boolean).join(": "));
   error.status = response.status;
+  error.remedy = document.remedy;
   throw error;
 }
 

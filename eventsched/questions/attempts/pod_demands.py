@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from eventsched.domain import records
 from eventsched.domain.objects import Pod, pod_requests
 from eventsched.domain.objects.placement_terms import Toleration
+from eventsched.domain.workload_kinds import DEPLOYMENT, REPLICA_SET, SHORT_KINDS
 from eventsched.history.explain.explanation import Step
 from eventsched.history.explain.workloads.workload import deployment_of, labelled_hash
-from eventsched.history.explain.workloads.workload_kinds import DEPLOYMENT, REPLICA_SET, SHORT_KINDS
 from eventsched.history.why_not.change_value import quantity
 from eventsched.questions.attempts.attempt_answers import PodDemands
 from eventsched.scheduling.framework.pod_groups import membership

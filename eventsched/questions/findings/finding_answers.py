@@ -93,10 +93,11 @@ class RefusalReason(msgspec.Struct, frozen=True, kw_only=True):
     """How often a plugin refused nodes for one reason, with any of ``codes``: in how many attempts,
     in how many of these no node was found (``failed``), in how many of those it is the refusal to
     name first (``first``), and how many nodes in all. ``newest`` is the position of the last
-    such attempt."""
+    such attempt, ``group`` that of the pods in /pods of whose last attempt it is named first."""
 
     codes: list[str]
     reason: str
+    group: str | None
     attempts: int
     failed: int
     first: int

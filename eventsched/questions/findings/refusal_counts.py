@@ -15,6 +15,7 @@ from eventsched.questions.findings.finding_answers import (
     RefusalsAnswer,
 )
 from eventsched.questions.overviews.excluded_nodes import EXCLUDING, FAILED
+from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.overviews.unmatched_filters import unmatched_filter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -168,10 +169,12 @@ def _plugins(stream: LoggedStream, rows: list[Any]) -> list[PluginRefusals]:
     for row in rows:
         if row["numbers"]:
             same = [meanings[number] for number in row["numbers"]]
+            reason = ", ".join(row["reasons"]) or same[0].reason
             reasons.setdefault(row["plugin"], []).append(
                 RefusalReason(
                     codes=sorted({each.code for each in same}),
-                    reason=", ".join(row["reasons"]) or same[0].reason,
+                    reason=reason,
+                    group=key_of_refusal(row["plugin"], reason),
                     newest=row["newest"], **{name: row[name] for name in counts},
                 )
             )  # fmt: skip

@@ -3,8 +3,7 @@
 from typing import Any, NamedTuple
 
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.workloads.workload import deployment_of
-from eventsched.history.explain.workloads.workload_kinds import (
+from eventsched.domain.workload_kinds import (
     DEPLOYMENT,
     HASH_PATTERN,
     POD_GROUP,
@@ -12,6 +11,7 @@ from eventsched.history.explain.workloads.workload_kinds import (
     SHORT_KINDS,
     kind_of,
 )
+from eventsched.history.explain.workloads.workload import deployment_of
 
 
 class NamedOwner(NamedTuple):

@@ -8,12 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from eventsched.history.explain.workloads.workload_kinds import HASH_PATTERN, SHORT_KINDS
-from eventsched.pages import anomaly_groups
-from eventsched.pages.api_call import reason_key
 from eventsched.pages.page_question import PageRequest
-from eventsched.pages.screen_questions import findings_question, pods_question
-from eventsched.questions.overviews.group_keys import key_of_refusal
+from eventsched.pages.screen_questions import findings_question
 from tests.unit.pages.given_api import MARKUP, GivenApi, client
 
 UID = "00000000-0000-0000-0000-000000000001"
@@ -27,10 +23,13 @@ NO_EVICTIONS = {
 }  # fmt: skip
 
 
-def case(kind: str, name: str = MARKUP, uid: str = UID, **facts: Any) -> dict[str, Any]:
+def case(
+    kind: str, name: str = MARKUP, uid: str = UID, group: str | None = None, **facts: Any
+) -> dict[str, Any]:
     at = "2026-11-25T10:00:00+00:00"
     pod = {"namespace": "prod", "pod": name, "uid": uid}
-    return {"kind": kind, **pod, "since": at, "seq": 7, "text": f"{kind}: {MARKUP}", "facts": facts}
+    return {"kind": kind, **pod, "since": at, "seq": 7, "text": f"{kind}: {MARKUP}", "facts": facts,
+            "group": group}  # fmt: skip
 
 
 def anomalies(*cases: dict[str, Any], more: str = "") -> dict[str, Any]:
@@ -57,7 +56,7 @@ def test_anomalies_show_thresholds_also_of_what_is_not_there() -> None:
 
 
 def test_examples_lead_to_their_evidence() -> None:
-    starving = case("starving", plugin="A&B", reason="too <small>")
+    starving = case("starving", group="reason:A&B/too <small>")
     wasted = case("preempted for nothing", victims=1)
     found = {
         "namespace": "prod", "pod": "late", "uid": UID, "failed": 3, "flushed": 4,
@@ -254,7 +253,8 @@ def test_findings_say_how_many_evictors_went_elsewhere() -> None:
 
 def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
     reason = {"codes": ["Unschedulable", "Other"], "reason": "Insufficient cpu", "attempts": 3,
-              "failed": 2, "first": 2, "nodes": 40, "newest": 17}  # fmt: skip
+              "failed": 2, "first": 2, "nodes": 40, "newest": 17,
+              "group": "reason:NodeResourcesFit/Insufficient cpu"}  # fmt: skip
     fit = {"plugin": "NodeResourcesFit", "attempts": 3, "failed": 2, "first": 2, "nodes": 40,
            "reasons": [reason]}  # fmt: skip
     answer = {
@@ -279,7 +279,7 @@ def test_refusals_lead_to_the_pods_and_the_newest_decision() -> None:
 
 def test_a_reason_that_is_never_named_first_leads_only_to_all_pods_refused_so() -> None:
     reason = {"codes": ["Unschedulable"], "reason": "full", "attempts": 3, "failed": 2,
-              "first": 0, "nodes": 40, "newest": 17}  # fmt: skip
+              "first": 0, "nodes": 40, "newest": 17, "group": "reason:A/full"}  # fmt: skip
     fit = {"plugin": "A", "attempts": 3, "failed": 2, "first": 0, "nodes": 40,
            "reasons": [reason]}  # fmt: skip
     answer = {
@@ -290,13 +290,6 @@ def test_a_reason_that_is_never_named_first_leads_only_to_all_pods_refused_so() 
     text = unescape(client(GivenApi(refusals=answer)).get("/findings/refusals").text)
     assert "group=" not in text
     assert 'href="/pods?plugin=A&reason=full&sort=waiting"' in text
-
-
-@pytest.mark.parametrize(
-    ("plugin", "reason"), [("A", "full, too"), ("a/b%2F", "x/y"), ("A", "z" * 999), ("A", None)]
-)
-def test_a_group_of_pods_is_named_as_the_api_names_it(plugin: str, reason: str | None) -> None:
-    assert reason_key(plugin, reason) == key_of_refusal(plugin, reason)
 
 
 def test_refusals_without_an_attempt_say_why() -> None:
@@ -381,9 +374,3 @@ def test_the_same_in_sql(query: dict[str, str], condition: str) -> None:
 def test_positions_of_preemptions_are_not_in_the_view() -> None:
     question = findings_question.evictions(PageRequest({}, {"before": "7"}))
     assert (question.sql, question.cli) == ("", "")
-
-
-def test_what_pages_repeat_is_what_the_log_says() -> None:
-    """Pages know the API alone, so they have copies."""
-    assert anomaly_groups.SHORT_KINDS == SHORT_KINDS
-    assert pods_question.HASH_PATTERN == HASH_PATTERN

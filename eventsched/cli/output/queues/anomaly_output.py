@@ -12,6 +12,7 @@ from eventsched.history.past_state.anomalies import (
     Anomaly,
     StoredAnomalies,
 )
+from eventsched.questions.overviews.group_keys import key_of_refusal
 
 
 def anomalies_text(anomalies: StoredAnomalies, now: int, limit: int) -> str:
@@ -58,7 +59,8 @@ def _by_kind(anomalies: Sequence[Anomaly]) -> dict[str, list[Anomaly]]:
 
 
 def anomaly_json(anomaly: Anomaly) -> dict[str, Any]:
-    """An anomaly as JSON."""
+    """An anomaly as JSON. ``group``: of the pods in /pods that are refused alike."""
+    plugin, reason = anomaly.facts.get("plugin"), anomaly.facts.get("reason")
     return {
         "kind": anomaly.kind,
         "namespace": anomaly.namespace,
@@ -68,4 +70,5 @@ def anomaly_json(anomaly: Anomaly) -> dict[str, Any]:
         "seq": anomaly.seq,
         "text": anomaly.text,
         "facts": dict(anomaly.facts),
+        "group": key_of_refusal(plugin, reason) if plugin else None,
     }

@@ -13,6 +13,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import Verdict
+from eventsched.domain.workload_kinds import DEPLOYMENT
 from eventsched.eventlog.port import StoredLog
 from eventsched.history.explain.explanation import NodeRefusals, refusals_of
 from eventsched.history.explain.headline import BOUND, Headline, dominant, take
@@ -29,7 +30,6 @@ from eventsched.history.explain.workloads.workload import (
     owner_kind,
     require_one,
 )
-from eventsched.history.explain.workloads.workload_kinds import DEPLOYMENT
 
 _QUEUES = ("active", "backoff", "unschedulable")
 _Reason = tuple[str, bool, str, str, str]

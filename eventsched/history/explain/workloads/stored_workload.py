@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from eventsched.domain.records import PodUnreserved
+from eventsched.domain.workload_kinds import DEPLOYMENT, WORKLOADS
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.history.explain.evidence import uid_key
@@ -25,7 +26,6 @@ from eventsched.history.explain.workloads.workload import (
     owner_kind,
     require_one,
 )
-from eventsched.history.explain.workloads.workload_kinds import DEPLOYMENT, WORKLOADS
 
 _FIND = """
 SELECT namespace, owner_name, min(seq) AS seq FROM eventsched.pods_now

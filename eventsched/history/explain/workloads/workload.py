@@ -13,10 +13,7 @@ from typing import NamedTuple
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
-from eventsched.history.explain.explanation import Explanation, NoPodError, suggestion
-from eventsched.history.explain.headline import headline
-from eventsched.history.explain.remedies import remedy
-from eventsched.history.explain.workloads.workload_kinds import (
+from eventsched.domain.workload_kinds import (
     DEPLOYMENT,
     GROUP,
     HASH_PATTERN,
@@ -26,6 +23,9 @@ from eventsched.history.explain.workloads.workload_kinds import (
     is_cron_job,
     kind_of,
 )
+from eventsched.history.explain.explanation import Explanation, NoPodError, suggestion
+from eventsched.history.explain.headline import headline
+from eventsched.history.explain.remedies import remedy
 from eventsched.history.named_refusal import named_refusal
 from eventsched.history.node_opening import closed_text
 
