@@ -105,7 +105,7 @@ class _Source:
         """What happens now. Raises InputError and UnavailableError."""
         stream = self._streams.open(self._name)
         nodes = self._states.fill(stream) if stream.log.head.next else None
-        return now_of(stream, EVERYTHING, nodes)
+        return now_of(stream, EVERYTHING, nodes, with_nodes=True)
 
     def activity(self) -> RecentActivity | None:
         """What happened in the last hour, at most _LASTS seconds old; None for an empty log. Raises

@@ -92,8 +92,8 @@ class NodesFilled(msgspec.Struct, frozen=True, kw_only=True):
 class Now(msgspec.Struct, frozen=True, kw_only=True):
     """What happens now. ``now`` is the clock's time, or in a simulation the last record's.
     ``pending`` of the ``pods`` are in a queue or gated. ``decisions_per_second`` is that of the
-    last minute. ``nodes`` is null for those who do not see
-    all namespaces, and until the state was read for the first time."""
+    last minute. ``nodes`` is null for those who do not see all namespaces, and until the state was
+    read for the first time, which ``reads_nodes`` says is under way."""
 
     stream: str
     position: int
@@ -107,6 +107,7 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     log: LogFacts
     leader: StreamLeader | None
     nodes: NodesFilled | None
+    reads_nodes: bool = False
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

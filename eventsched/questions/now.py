@@ -94,9 +94,11 @@ _JOIN = "JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = d.pod "
 _LEFT_JOIN = f"LEFT {_JOIN}"
 
 
-def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) -> Now:
-    """What happens now. ``nodes`` is shown to those who see everything. Raises
-    UnavailableError."""
+def now_of(
+    stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None, *, with_nodes: bool
+) -> Now:
+    """What happens now. ``nodes`` is shown to those who see everything; with None and
+    ``with_nodes`` they are being read. Raises UnavailableError."""
     rows = stream.rows
     head, last = rows.one(_LOG), rows.one(_LAST_BATCH)
     assert head is not None
@@ -119,6 +121,7 @@ def now_of(stream: LoggedStream, sees: Visibility, nodes: NodesFilled | None) ->
         log=_log(head, last, clock, virtual=virtual),
         leader=_leader(stream, head),
         nodes=nodes if sees.is_whole else None,
+        reads_nodes=with_nodes and nodes is None and sees.is_whole and head["next"] > 0,
     )
 
 

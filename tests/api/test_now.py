@@ -4,6 +4,7 @@ rules: tags, methods, the Host, unreachable databases."""
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from threading import Event
 
 import psycopg
 import pytest
@@ -16,8 +17,11 @@ from eventsched.api.schemas import SCHEMAS
 from eventsched.api.what_if.what_if_operations import WHAT_IF_OPERATIONS
 from eventsched.domain import records
 from eventsched.domain.records import FORMAT
+from eventsched.questions.answer_shapes import NodesFilled
+from eventsched.questions.now import now_of
 from eventsched.questions.states import FoldedStates
-from eventsched.questions.streams import DatabaseStreams
+from eventsched.questions.streams import DatabaseStreams, LoggedStream
+from eventsched.questions.visibility import Visibility
 from tests.api.asking import Client
 from tests.builders import make_node, make_pod
 from tests.databases import ROOT as FILES
@@ -78,7 +82,7 @@ def test_now(asking: Client, database: str) -> None:
     assert found["log"]["head"] == found["position"]
     assert found["log"]["lag_seconds"] is None  # a simulation
     assert found["leader"]["holder"] == "test"
-    assert found["nodes"] is None
+    assert (found["nodes"], found["reads_nodes"]) == (None, False)
 
 
 def test_how_full_the_nodes_are(asking: Client) -> None:
@@ -90,6 +94,32 @@ def test_how_full_the_nodes_are(asking: Client) -> None:
     assert sorted(nodes["filled"]["cpu"]) in ([0, 0.25], [0, 0.5])
     assert nodes["totals"]["cpu"] == {"allocatable": 3000, "requested": 500}
     assert nodes["position"] == asking.get("/now?nodes=false")["position"]
+
+
+def test_until_the_state_is_read_the_answer_says_so(database: str) -> None:
+    """Only to those who will see the nodes."""
+    waiting_log(database)
+    may_read = Event()
+
+    class Slow(FoldedStates):
+        def fill(self, stream: LoggedStream) -> NodesFilled:
+            may_read.wait()
+            return super().fill(stream)
+
+    with closing(DatabaseStreams(database)) as streams:
+        stream = streams.open(STREAM)
+        asking = Client(application(Desk(streams, Slow()), OpenGate(local_only=True)))
+        try:
+            found = asking.get("/now")
+            assert (found["nodes"], found["reads_nodes"]) == (None, True)
+            assert not asking.get("/now?nodes=false")["reads_nodes"]
+            assert not asking.get(f"/now?at={found['position']}")["reads_nodes"]
+            some = Visibility(frozenset({"default"}))
+            assert not now_of(stream, some, None, with_nodes=True).reads_nodes
+        finally:
+            may_read.set()
+        until(lambda: asking.get("/now")["nodes"], "the nodes are read", 60)
+        assert not asking.get("/now")["reads_nodes"]
 
 
 def test_tags(client: Client) -> None:

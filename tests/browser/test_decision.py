@@ -250,8 +250,8 @@ def test_why_not_a_node_by_its_name(watched: Watched, url: str, *, script: bool)
         field.fill("nosuch")
         page.get_by_role("button", name="Why not this node?").click()
         expect(place).to_have_text(
-            "nosuch was not there at this decision. There are, among others: node-00000, node-00001,"
-            " node-00002"
+            "nosuch was not there at this decision. "
+            "There are, among others: node-00000, node-00001, node-00002"
         )
         place.get_by_role("button", name="node-00002", exact=True).click()
         expect(place.get_by_role("heading", level=3)).to_have_text("node-00002")

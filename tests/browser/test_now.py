@@ -1,7 +1,9 @@
 """The page Now."""
 
+import json
+
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.conftest import NARROW, WIDE, Watched
 from tests.postgres.histories import ODD, TIGHT
@@ -178,3 +180,25 @@ def test_the_map_of_nodes_has_a_legend(
         assert watched.accessibility(page) == []
         page.get_by_role("link", name="Live").click()
         expect(legend).to_contain_text("A cell is a node. The colour")
+
+
+def test_nodes_that_are_being_read_come_without_a_reload(watched: Watched, url: str) -> None:
+    """The first answer after a start lacks them: here the page is changed to that."""
+    waiting = '<p role="status" data-awaited>Reading the state: the nodes follow.</p>'
+
+    def without_nodes(route: Route) -> None:
+        text = route.fetch().text()
+        begin = text.index('<div data-part="node-totals">')
+        answer = json.loads(text.partition('id="answer">')[2].partition("</script>")[0])
+        early = json.dumps({**answer, "nodes": None, "reads_nodes": True}).replace("<", "\\u003c")
+        body = f"""{text[:begin]}<div data-part="node-totals">{waiting}</div></section></main>
+<script type="application/json" id="answer">{early}</script></body></html>"""
+        route.fulfill(body=body, content_type="text/html")
+
+    with watched.page() as page:
+        page.route(f"{url}/?stream={TIGHT}", without_nodes, times=1)
+        page.goto(f"{url}/?stream={TIGHT}")
+        expect(page.get_by_role("status").filter(has_text="Reading the state")).to_be_visible()
+        expect(page.locator("#node-map")).to_be_visible()
+        expect(page.locator("#node-totals tbody tr")).not_to_have_count(0)
+        expect(page.locator("[data-awaited]")).to_have_count(0)

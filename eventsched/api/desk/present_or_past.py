@@ -45,11 +45,11 @@ def position_answer(asked: Asked) -> LogPosition:
 def now_answer(asked: Asked) -> Any:
     """What happens, or happened."""
     stream, at, states = asked.stream(), asked.values["at"], asked.desk.states
+    with_nodes = asked.values["nodes"]
     if at is not None:
-        past = states.past(stream, at)
-        return now_at(stream, asked.sees, past, with_nodes=asked.values["nodes"])
-    nodes = states.filled(stream) if asked.values["nodes"] else None
-    return now_of(stream, asked.sees, nodes)
+        return now_at(stream, asked.sees, states.past(stream, at), with_nodes=with_nodes)
+    nodes = states.filled(stream) if with_nodes else None
+    return now_of(stream, asked.sees, nodes, with_nodes=with_nodes)
 
 
 def activity_answer(asked: Asked) -> RecentActivity:

@@ -4,12 +4,14 @@
 const TOKEN = "eventsched-token";
 const THEME = "eventsched-theme";
 const EVERY = 2000; // ms between two looks while live
+const SOON = 250; // ms at first, while a part of the page waits for what the server reads
 const SLOWEST = 30000; // ms at most, while the server does not answer
 
 const listeners = [];
 const steps = [];
 let tag = "";
 let failures = 0;
+let looks = 0; // since a part of the page waits
 let timer = 0;
 let loading = null;
 let owesWhole = false; // another page was asked for and is not shown yet
@@ -241,7 +243,9 @@ export function pushUrl(url, state, { replace = false } = {}) {
 function schedule() {
   clearTimeout(timer);
   if (document.body.dataset.live !== "true" || document.hidden) return;
-  timer = setTimeout(refresh, Math.min(SLOWEST, EVERY * 2 ** failures));
+  looks = document.querySelector("[data-awaited]") ? looks + 1 : 0;
+  const pause = looks ? Math.min(EVERY, SOON * 2 ** (looks - 1)) : EVERY;
+  timer = setTimeout(refresh, Math.min(SLOWEST, pause * 2 ** failures));
 }
 
 /** `listener` gets the URLs before and after a step in the history, and says whether it has shown what differs. */
