@@ -9,8 +9,6 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psycopg
-
 from eventsched.cli.archive_options import add_archive_option, names_database, require_archives
 from eventsched.cli.database_options import add_database_options, database_of
 from eventsched.cli.loaded_logs import load_log
@@ -20,7 +18,6 @@ from eventsched.cli.output.tables import counted
 from eventsched.cli.what_if_runs.stored_what_if import place_of_results, results_address
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
-from eventsched.eventlog.addresses import libpq_url
 from eventsched.history.verify.verified_database import one_moment
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import DamagedError, Log
@@ -56,8 +53,8 @@ def served_streams(options: argparse.Namespace) -> Iterator[DatabaseStreams]:
         with closing(_logs(options)) as logs:
             for log, where in logs:
                 _load(address, log, where)
-        if options.load_into is None:
-            _analyze(place[1])
+        if place[1] is not None:
+            database.analyze(place[1])
         with opened_streams(*place) as streams:
             yield streams
 
@@ -82,15 +79,6 @@ def _load(address: str, log: Log, where: str) -> None:
     finally:
         progress.done()
     print(f"stream {log.stream}: {counted(records, 'record')} loaded", file=sys.stderr)
-
-
-def _analyze(folder: Path | None) -> None:
-    """Has the server look at what was loaded, which it would do by itself some minutes later."""
-    with (
-        database.administrator_address(None, folder) as address,
-        psycopg.connect(libpq_url(address), autocommit=True) as connection,
-    ):
-        connection.execute("ANALYZE")
 
 
 def _logs(options: argparse.Namespace) -> Generator[tuple[Log, str]]:

@@ -129,6 +129,7 @@ def run(options: argparse.Namespace) -> int:
         log_in_memory = MemoryEventLog(options.stream or STREAM)
         return _run(options, assembly, source, levels, log_in_memory)
     from eventsched.eventlog.database import (
+        analyze,
         writer_address,  # the import takes half a second
     )
     from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -138,7 +139,10 @@ def run(options: argparse.Namespace) -> int:
             holder = f"simulate {os.getpid()}"
             log = PostgresEventLog(address, options.stream or STREAM, holder=holder)
             with closing(log):
-                return _run(options, assembly, source, levels, log, log.reader)
+                code = _run(options, assembly, source, levels, log, log.reader)
+            if data_dir is not None:
+                analyze(data_dir)
+            return code
     except InUseError as problem:
         if not _is_by_environment(options):
             raise

@@ -13,7 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from eventsched.cli.main import main
 from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.eventlog import database
 from eventsched.eventlog.embedded import postmaster
 from eventsched.eventlog.embedded import programs as binaries
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
@@ -257,3 +259,28 @@ def test_the_missing_package_is_named(place: Path, monkeypatch: pytest.MonkeyPat
         EmbeddedPostgres(place / "data").open()
     with pytest.raises(InputError, match="there is no program 'postgres'"):
         EmbeddedPostgres(place / "data", binaries=place).open()
+
+
+_STATISTICS = """
+SELECT c.relname, pg_relation_size(c.oid) > %s AND c.reltuples > 0, EXISTS (
+    SELECT FROM pg_stats s WHERE s.schemaname = 'eventsched_log' AND s.tablename = c.relname
+) FROM pg_class c WHERE c.relnamespace = 'eventsched_log'::regnamespace AND c.relkind = 'r'
+"""
+
+
+@pytest.mark.parametrize("large", [16 * 1024, 2**30])
+def test_a_simulation_leaves_statistics_of_large_tables(
+    place: Path, monkeypatch: pytest.MonkeyPatch, large: int
+) -> None:
+    """The server would make them by itself some minutes later, so the test may be no slower."""
+    monkeypatch.setattr(database, "LARGE", large)
+    load = "nodes=20,pods=300,shape=tight,seed=1"
+    assert main(["simulate", "--generate", load, "--data-dir", str(place)]) == 0
+    with (
+        EmbeddedPostgres(place).open(create=False) as postgres,
+        psycopg.connect(postgres.superuser_url) as connection,
+    ):
+        tables = connection.execute(_STATISTICS, (large,)).fetchall()
+    expected = {name for name, is_large, _ in tables if is_large}
+    assert {name for name, _, has_statistics in tables if has_statistics} == expected
+    assert bool(expected) == (large < 2**30)

@@ -41,12 +41,16 @@ _BATCH_BEFORE = """
 SELECT hash, first + count AS next FROM eventsched_log.batch
 WHERE stream = :s AND first < :position ORDER BY first DESC LIMIT 1
 """
+# LIMIT 1 has one row read by its key. A join would read the whole table if the planner does not
+# know how few rows a chain has, as right after a simulation.
 _DETAIL_CHAIN = """
 WITH RECURSIVE chain AS (
     SELECT seq, base, body FROM eventsched_log.detail WHERE stream = :s AND seq = :position
     UNION ALL
-    SELECT d.seq, d.base, d.body FROM chain c
-    JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base
+    SELECT d.seq, d.base, d.body FROM chain c CROSS JOIN LATERAL (
+        SELECT seq, base, body FROM eventsched_log.detail
+        WHERE stream = :s AND seq = c.base LIMIT 1
+    ) d
 )
 SELECT seq, base, body FROM chain
 """
@@ -55,11 +59,13 @@ WITH RECURSIVE chain AS (
     SELECT seq, base FROM eventsched_log.detail
     WHERE stream = :s AND seq = ANY(CAST(:positions AS bigint[]))
     UNION
-    SELECT d.seq, d.base FROM chain c
-    JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.base
+    SELECT d.seq, d.base FROM chain c CROSS JOIN LATERAL (
+        SELECT seq, base FROM eventsched_log.detail WHERE stream = :s AND seq = c.base LIMIT 1
+    ) d
 )
-SELECT c.seq, c.base, d.body FROM chain c
-JOIN eventsched_log.detail d ON d.stream = :s AND d.seq = c.seq
+SELECT c.seq, c.base, d.body FROM chain c CROSS JOIN LATERAL (
+    SELECT body FROM eventsched_log.detail WHERE stream = :s AND seq = c.seq LIMIT 1
+) d
 """
 _SNAPSHOT = """
 SELECT seq, hash, digest, version, body FROM eventsched_log.snapshot

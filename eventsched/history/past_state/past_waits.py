@@ -132,17 +132,20 @@ _KINDS = frozenset(
     {"PodQueued", "PodDecided", "PodUnreserved", "PodBound", "PodUpdated", "PodDeleted"}
 )
 
+# A window finds the arrivals: if the planner expects few moves, a join compares each with each.
+# Times of a log never go back.
 _STORED = """
-WITH moved AS MATERIALIZED (
+WITH moved AS (
     SELECT pod, seq, at, cause, coalesce(array_to_string(rejectors, ','), '') AS reasons
     FROM eventsched_log.queue_move
     WHERE stream = :s AND seq >= :begin AND seq < :position
-), arrived AS (
-    SELECT DISTINCT ON (pod) pod, at AS began, seq FROM moved WHERE cause = 'PodAdd'
-    ORDER BY pod, seq DESC
 ), waited AS (
-    SELECT DISTINCT reasons, pod, began, arrived.seq FROM moved JOIN arrived USING (pod)
-    WHERE reasons = ANY(:reasons) AND moved.seq >= arrived.seq
+    SELECT DISTINCT reasons, pod, began, arrived AS seq FROM (
+        SELECT pod, seq, reasons,
+               max(seq) FILTER (WHERE cause = 'PodAdd') OVER (PARTITION BY pod) AS arrived,
+               max(at) FILTER (WHERE cause = 'PodAdd') OVER (PARTITION BY pod) AS began
+        FROM moved
+    ) AS m WHERE reasons = ANY(:reasons) AND seq >= arrived
 ), numbered AS (
     SELECT *, row_number() OVER (PARTITION BY reasons ORDER BY seq DESC) - 1 AS number,
            count(*) OVER (PARTITION BY reasons) AS waits

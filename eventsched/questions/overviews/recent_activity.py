@@ -26,30 +26,31 @@ SELECT min(d.at) AS first, count(*) AS looked FROM (
 ) AS d
 """
 _BY_STEP = f"""
-WITH decided AS MATERIALIZED (
-    SELECT d.at, d.pod, d.outcome FROM eventsched_log.decision d
-    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
-), arrived AS MATERIALIZED (
-    SELECT m.pod, min(m.at) AS at FROM eventsched_log.queue_move m
-    WHERE m.stream = :s AND m.seq >= :near AND m.seq < :end AND m.cause = '{MoveCause.POD_ADD}'
-    GROUP BY m.pod
-)
 SELECT (d.at - :begin - 1) / :step AS step, count(*) AS decisions,
        count(*) FILTER (WHERE d.outcome IN ('unschedulable', 'error')) AS failed,
        count(w.waited) AS placed,
        percentile_disc(0.5) WITHIN GROUP (ORDER BY w.waited) AS p50,
        percentile_disc(0.99) WITHIN GROUP (ORDER BY w.waited) AS p99
-FROM decided d {{join}}
-LEFT JOIN arrived a ON a.pod = d.pod
+FROM (
+    SELECT e.at, e.pod, e.outcome, min(e.arrived) OVER (PARTITION BY e.pod) AS arrived FROM (
+        (SELECT d.at, d.pod, d.outcome, NULL AS arrived FROM eventsched_log.decision d
+         WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most)
+        UNION ALL
+        SELECT NULL, m.pod, NULL, m.at FROM eventsched_log.queue_move m
+        WHERE m.stream = :s AND m.seq >= :near AND m.seq < :end AND m.cause = '{MoveCause.POD_ADD}'
+    ) AS e
+) AS d {{join}}
 LEFT JOIN LATERAL (
-    SELECT d.at - coalesce(a.at, (
+    SELECT d.at - coalesce(d.arrived, (
         SELECT min(m.at) FROM eventsched_log.queue_move m WHERE m.stream = :s AND m.pod = d.pod
     )) AS waited WHERE d.outcome IN ('scheduled', 'waiting')
 ) AS w ON true
 WHERE d.at > :begin AND d.at <= :now{{visible}} GROUP BY 1 ORDER BY 1
 """
 """A pod's first move to a queue is that of its arrival. Those within the newest NEAR positions are
-read at once: to look up each pod reads a page of the index for it, mostly from disk."""
+read at once: to look up each pod reads a page of the index for it, mostly from disk. A window joins
+them: of a table that grows, the planner expects next to none of the newest rows, and would compare
+each with each."""
 _JOIN = "JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = d.pod"
 
 
