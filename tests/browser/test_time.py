@@ -100,6 +100,47 @@ def test_the_slider_is_dragged_from_the_present(
         assert int(slider.input_value()) == pytest.approx(values[-1], abs=10_000)
 
 
+@pytest.mark.parametrize(
+    ("size", "dark"), [(WIDE, False), (NARROW, True)], ids=["wide, light", "narrow, dark"]
+)
+def test_the_time_is_above_the_thumb(
+    watched: Watched, url: str, size: tuple[int, int], dark: bool
+) -> None:
+    """While it is dragged, and with the keyboard as long as the slider has the focus."""
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}/?stream={TIGHT}")
+        mark, slider = page.locator("#moment-mark"), page.get_by_label("Time", exact=True)
+        box = slider.bounding_box()
+        assert box is not None
+        expect(mark).to_be_hidden()
+        begin, middle = box["x"] + 8, box["y"] + box["height"] / 2
+        page.mouse.move(begin + box["width"] - 16, middle)
+        page.mouse.down()
+        for share in (0.9, 0.5, 0.0):
+            page.mouse.move(begin + share * (box["width"] - 16), middle)
+            expect(mark).to_have_text(page.locator("#moment-text").inner_text())
+            place, box = mark.bounding_box(), slider.bounding_box()
+            assert place is not None
+            assert box is not None
+            part = int(slider.input_value()) / int(slider.get_attribute("max") or 0)
+            thumb = box["x"] + 8 + part * (box["width"] - 16)
+            assert box["x"] - 1 <= place["x"] < thumb < place["x"] + place["width"]
+            assert place["x"] + place["width"] <= box["x"] + box["width"] + 1
+            assert place["y"] + place["height"] <= middle
+            if share == 0.5:
+                assert place["x"] + place["width"] / 2 == pytest.approx(thumb, abs=2)
+                assert watched.accessibility(page) == []
+        page.mouse.up()
+        expect(page).to_have_url(re.compile("at="))
+        expect(mark).to_be_hidden()
+        slider.press("ArrowRight")
+        expect(mark).to_be_visible()
+        expect(page.locator("body")).not_to_have_attribute("aria-busy", "true")
+        expect(mark).to_have_text(page.locator("#moment-text").inner_text())
+        page.keyboard.press("Tab")
+        expect(mark).to_be_hidden()
+
+
 def test_links_keep_the_time(watched: Watched, url: str) -> None:
     """Over all screens: the list, a story, a pod and a decision, as they were then."""
     with watched.page() as page:

@@ -1,8 +1,10 @@
-// The slider over time: shows the time that it is at while it moves, and then loads the page as of it.
+// The slider over time: shows the time that it is at while it moves, also above its thumb, and then loads
+// the page as of it.
 
 import { go } from "./shell.js";
 
 const PAUSE = 300; // ms without a further move
+const THUMB = 16; // px that browsers make it wide
 let timer = 0;
 let isPlanned = false; // a time was chosen and is not asked for yet
 let isHeld = false; // the pointer is down on the slider
@@ -20,13 +22,34 @@ function isAtEnd(slider) {
   return Number(slider.value) + Number(slider.step) > Number(slider.max);
 }
 
+function textOf(slider) {
+  return isAtEnd(slider) ? "now" : shownText(slider);
+}
+
+// The time above the thumb, as far as it is within the slider.
+function mark(slider) {
+  const place = document.getElementById("moment-mark");
+  place.textContent = textOf(slider);
+  place.hidden = false;
+  const [width, own] = [slider.clientWidth, place.offsetWidth];
+  const thumb = THUMB / 2 + (Number(slider.value) / Number(slider.max)) * (width - THUMB);
+  place.style.left = `${Math.max(0, Math.min(width - own, thumb - own / 2))}px`;
+}
+
+function unmark() {
+  const place = document.getElementById("moment-mark");
+  if (place) place.hidden = true;
+}
+
 async function load(slider) {
   isPlanned = false;
   const own = timer;
   const at = new Date(Number(slider.dataset.begin) + Number(slider.value)).toISOString();
   const isPast = new URL(location.href).searchParams.has("at");
   await go({ at: isAtEnd(slider) ? null : at, cursor: null, offset: null }, { replace: isPast });
-  if (own === timer) document.body.removeAttribute("aria-busy");
+  if (own !== timer) return;
+  document.body.removeAttribute("aria-busy");
+  if (!document.activeElement.matches("#moment-range:focus-visible")) unmark();
 }
 
 function plan(slider) {
@@ -39,17 +62,26 @@ function plan(slider) {
 document.addEventListener("input", ({ target }) => {
   if (target.id !== "moment-range") return;
   clearTimeout(timer);
-  const text = isAtEnd(target) ? "now" : shownText(target);
+  const text = textOf(target);
   target.setAttribute("aria-valuetext", text);
   document.getElementById("moment-text").textContent = text;
   const live = document.querySelector('.moment [data-part="moment"] a.button');
   live?.classList.toggle("on", isAtEnd(target));
   const place = document.querySelector(".moment .place"); // of the time before
   if (place) place.hidden = true;
+  mark(target); // the slider has its width now
 });
 document.addEventListener("change", ({ target }) => {
   if (target.id === "moment-range") plan(target);
 });
+// With the keyboard the time stays above the thumb as long as the slider has the focus.
+document.addEventListener("focusin", ({ target }) => {
+  if (target.matches("#moment-range:focus-visible")) mark(target);
+});
+document.addEventListener("focusout", ({ target }) => {
+  if (target.id === "moment-range") unmark();
+});
+addEventListener("resize", unmark);
 // While it is held only the label changes.
 document.addEventListener("pointerdown", ({ target }) => {
   if (target.id !== "moment-range") return;
