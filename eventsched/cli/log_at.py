@@ -74,8 +74,8 @@ class OpenLog(NamedTuple):
         begin = self.log.begin if isinstance(self.log, Reader) else 0
         if position > begin:
             return position
-        if begin:
-            raise dropped_error(self.log, begin - 1)  # type: ignore[arg-type]
+        if isinstance(self.log, Reader) and begin:
+            raise dropped_error(self.log, begin - 1)
         first = next(self.log.read()).at
         raise InputError(
             option, f"{text} is before the first record", f"the log begins at {moment(first)}"

@@ -20,11 +20,6 @@ class DetailLevel(NamedTuple):
 
     nodes: int | None
 
-    @property
-    def is_top(self) -> bool:
-        """Whether those of the best nodes are stored."""
-        return bool(self.nodes)
-
 
 FULL, SUMMARY = DetailLevel(None), DetailLevel(0)
 _BY_NAME = {"full": FULL, "summary": SUMMARY, "digest": SUMMARY}

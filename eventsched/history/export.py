@@ -63,11 +63,11 @@ def _write_atomically(log: Log, file: Path) -> None:
 
 def _write(log: Log, path: Path, *, is_compressed: bool) -> None:
     with ExitStack() as stack:
-        out: IO[bytes] = stack.enter_context(path.open("wb"))
+        out: IO[bytes] | gzip.GzipFile = stack.enter_context(path.open("wb"))
         if is_compressed:
             # Without name and time in the header, which would differ between exports.
             compressed = gzip.GzipFile("", "wb", compresslevel=6, fileobj=out, mtime=0)
-            out = stack.enter_context(compressed)  # type: ignore[arg-type]
+            out = stack.enter_context(compressed)
         for line in _lines(log):
             out.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode())
             out.write(b"\n")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from eventsched.cli.object_names.name_offer import found_in_time
+from eventsched.cli.object_names.bounded_search import found_in_time
 
 _NO_FILES = ":4"
 _FILES = ":0"

@@ -8,7 +8,7 @@ may create one, or to one that the user names (ADR 37).
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -207,15 +207,9 @@ class ServiceProxy:
         return InputError(where, words(answer), remedy)
 
 
-async def _call(api: ApiClient, method: str, place: str, **options: object) -> HttpAnswer:
+async def _call(api: ApiClient, method: str, place: str, **options: Any) -> HttpAnswer:
     try:
-        return await api.call(
-            method,
-            place,
-            timeout=_SECONDS,
-            patience=_PATIENCE,
-            **options,  # type: ignore[arg-type]
-        )
+        return await api.call(method, place, timeout=_SECONDS, patience=_PATIENCE, **options)
     except UnansweredError as error:
         problem = f"does not answer: {error.reason}"
         remedy = "check that it can be reached"

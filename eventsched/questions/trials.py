@@ -129,7 +129,7 @@ def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCl
     return TrialCluster(
         assembly,
         nodes_of(state),
-        list(state.registry.everything()),  # type: ignore[arg-type]
+        list(state.registry.everything()),
         leaving=leaving,
         state=snapshot.copied(state),
         position=state.position,

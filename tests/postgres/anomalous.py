@@ -64,6 +64,10 @@ class Diary:
         self._decide(uid, Outcome.SCHEDULED, node)
         self.note(records.PodBound(uid=uid, node=node, attempt=self._attempts[uid]))
 
+    def waits_at_permit(self, uid: str, node: str) -> None:
+        """An attempt that finds a node, where a plugin has the pod wait."""
+        self._decide(uid, Outcome.WAITING, node)
+
     def preempts(self, uid: str, node: str, *victims: str, leaving: tuple[str, ...] = ()) -> None:
         """An attempt that nominates the pod to a node which the victims have to leave."""
         self._decide(uid, Outcome.UNSCHEDULABLE, "", ((FULL, 1),))

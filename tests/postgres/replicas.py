@@ -15,7 +15,6 @@ from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.runtime.leader.leader import Leader
 from eventsched.runtime.leader.limits import Limits
 from eventsched.runtime.live.clock import Clock
-from eventsched.runtime.live.ports import NoObserver
 from eventsched.runtime.live.replica import Replica
 from eventsched.runtime.live.replica_plan import ReplicaPlan
 from eventsched.scheduling.engine import Engine
@@ -26,7 +25,7 @@ from tests.live.stage import LiveCluster, nodes
 STREAM = "s"
 
 
-class Ears(NoObserver):
+class Ears:
     """Hears what is committed, and what is read as a standby."""
 
     def __init__(self) -> None:
@@ -41,6 +40,12 @@ class Ears(NoObserver):
     def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
         """Keeps the positions."""
         self.positions += [each.position for each in logged]
+
+    def batch_committed(self, seconds: float, records: int, size: int) -> None:
+        """Does nothing."""
+
+    def log_applied(self, seconds: float) -> None:
+        """Does nothing."""
 
     def took_over(self, seconds: float) -> None:
         """Counts."""

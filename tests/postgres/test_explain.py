@@ -1,7 +1,6 @@
 """``eventsched explain``: what it shows is what the records say, from Postgres as from memory."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,20 +25,11 @@ from eventsched.history.explain.explanation import explain
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.databases import Server, migrate
-from tests.postgres.histories import ODD, TIGHT, odd, simulated
+from tests.postgres.histories import ODD, TIGHT, odd
 from tests.postgres.truth import Truth
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "explain.schema.json"
 WEB = "00000000-0000-4000-8000-00000000000"
-
-
-@pytest.fixture(scope="module")
-def address(one_server: Server) -> Iterator[str]:
-    """The URL of a database with both histories."""
-    with one_server.fresh(migrate) as url:
-        odd(url)
-        simulated(url)
-        yield url
 
 
 @pytest.fixture

@@ -27,18 +27,9 @@ from eventsched.history.explain.record_text import pod_of
 from eventsched.history.verify.verification import verify_file
 from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
-from tests.postgres.histories import ODD, TIGHT, odd, simulated
+from tests.postgres.histories import ODD, TIGHT
 from tests.postgres.truth import Truth
 from tests.waiting import next_line
-
-
-@pytest.fixture(scope="module")
-def address(one_server: Server) -> Iterator[str]:
-    """The URL of a database with both histories."""
-    with one_server.fresh(migrate) as url:
-        odd(url)
-        simulated(url)
-        yield url
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Preemptions in a database: what SQL says about them, against the records read by Python; and runs
 that are killed in the middle of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -26,7 +26,8 @@ from eventsched.scheduling.preemption.preemption_recording import window_of
 from tests.builders import SECOND
 from tests.databases import Server, migrate
 from tests.displacing import Hesitant, crowded
-from tests.postgres.truth import PLACED, Row, Truth, time_of
+from tests.postgres.asked_views import Ask
+from tests.postgres.truth import PLACED, Truth, time_of
 
 STREAM, UNTIL = "crowded", 40 * SECOND
 CONFIG = """
@@ -65,16 +66,6 @@ def address(one_server: Server) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def truth(address: str) -> Truth:
     return Truth(address, STREAM)
-
-
-@pytest.fixture
-def ask(address: str) -> Iterator[Callable[..., list[Row]]]:
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("SET search_path = eventsched; SET ROLE eventsched_auditor")
-        yield lambda query, *values: connection.execute(query, values).fetchall()
-
-
-Ask = Callable[..., list[Row]]
 
 
 def names(truth: Truth, uids: tuple[str, ...]) -> list[str]:

@@ -1,15 +1,13 @@
 """``eventsched __complete KIND LINE``: names for the word at the end of a command line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from threading import Thread
 
 from eventsched.cli.database_options import database_of
+from eventsched.cli.object_names.bounded_search import found_in_time
 from eventsched.cli.object_names.typed_line import read_line
 
 COMMAND = "__complete"
-LIMIT_SECONDS = 3.0
-"""How long TAB waits at most. A name server that does not answer has no timeout of its own."""
 
 
 def offer_names(arguments: Sequence[str]) -> int:
@@ -19,21 +17,6 @@ def offer_names(arguments: Sequence[str]) -> int:
     with suppress(BrokenPipeError):  # TAB was interrupted
         print("".join(f"{each}\n" for each in found), end="", flush=True)
     return 0
-
-
-def found_in_time(ask: Callable[[], list[str]], seconds: float = LIMIT_SECONDS) -> list[str]:
-    """What is found within some seconds; nothing after that or after an error. The command that
-    the user is typing will say what is wrong with the database or the cluster."""
-    found: list[list[str]] = []
-
-    def run() -> None:
-        with suppress(Exception):
-            found.append(ask())
-
-    asking = Thread(target=run, daemon=True)
-    asking.start()
-    asking.join(seconds)
-    return found[0] if found else []
 
 
 def _offered(kind: str, line: str) -> list[str]:

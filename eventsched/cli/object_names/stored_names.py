@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 
-from eventsched.cli.object_names.name_offer import found_in_time
+from eventsched.cli.object_names.bounded_search import found_in_time
 from eventsched.cli.object_names.typed_workloads import typed_workloads
 from eventsched.domain.workload_kinds import HASH_PATTERN, POD_GROUP
 from eventsched.eventlog.embedded.embedded_server import DATABASE

@@ -50,8 +50,8 @@ class KeptAnnotations:
         selected = self._select(annotations, prefixes)
         if len(selected) == len(annotations):
             return obj
-        changed: Any = msgspec.structs.replace(obj, annotations=selected)  # type: ignore[type-var]
-        return changed  # type: ignore[no-any-return]
+        changed: Object = msgspec.structs.replace(obj, annotations=selected)  # type: ignore[type-var]
+        return changed
 
     def stripped_message(self, seen: Seen) -> Seen:
         """The same for a message that carries an object."""

@@ -289,6 +289,6 @@ class Registry:
         namespace = self.get(Namespace, name)
         return {} if namespace is None else namespace.labels
 
-    def everything(self) -> Iterable[ClusterObject]:
+    def everything(self) -> Iterable[AnyObject]:
         """All objects of all types."""
         return [item for by_key in self._objects.values() for item in by_key.values()]

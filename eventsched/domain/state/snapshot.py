@@ -170,7 +170,7 @@ def copied(state: "SchedulerState") -> StateSnapshot:
         work_budget=state.work_budget,
         shadows=state.shadows,
         topologies={node: _zones(report) for node, report in state.topologies.all().items()},
-        registry=list(state.registry.everything()),  # type: ignore[arg-type]
+        registry=list(state.registry.everything()),
     )
 
 

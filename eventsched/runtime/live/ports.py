@@ -108,25 +108,3 @@ class TermObserver(Protocol):
 
     def took_over(self, seconds: float) -> None:
         """A term makes attempts, ``seconds`` after its lease was won."""
-
-
-class NoObserver:
-    """An observer that ignores everything."""
-
-    def records_followed(self, logged: Sequence[LogEntry]) -> None:
-        """Does nothing."""
-
-    def records_committed(self, logged: Sequence[LogEntry], now: int) -> None:
-        """Does nothing."""
-
-    def batch_committed(self, seconds: float, records: int, size: int) -> None:
-        """Does nothing."""
-
-    def fenced(self) -> None:
-        """Does nothing."""
-
-    def log_applied(self, seconds: float) -> None:
-        """Does nothing."""
-
-    def took_over(self, seconds: float) -> None:
-        """Does nothing."""

@@ -16,7 +16,7 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain import near_names, records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.objects.registry import ClusterObject
+from eventsched.domain.objects.registry import AnyObject
 from eventsched.runtime.assembly import Assembly
 from eventsched.scheduling.cycle.cycle_keys import KEY_NO_NODE, KEY_NOT_EVALUATED, KEY_PASSES
 from eventsched.scheduling.cycle.judgement import Judgement, fit_error
@@ -92,7 +92,7 @@ class ClusterSnapshot:
 
     nodes: Sequence[Node]
     pods: Sequence[Pod]
-    objects: Sequence[ClusterObject]
+    objects: Sequence[AnyObject]
     in_question: Sequence[Pod]
     warnings: tuple[str, ...]
     annotations: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ def _stimuli(
     others = [pod for pod in snapshot.pods if pod.full_name != pod_in_question.full_name]
     objects = map(annotations.stripped, snapshot.objects)
     return [
-        *(records.ObjectChanged(object=seen) for seen in objects),  # type: ignore[arg-type]
+        *(records.ObjectChanged(object=seen) for seen in objects),
         *(records.NodeAdded(node=annotations.stripped(node)) for node in snapshot.nodes),
         *(records.PodAdded(pod=annotations.stripped(pod)) for pod in others),
     ]

@@ -135,12 +135,12 @@ class ClosedLoop:
     def _adopted(self, first: Stimulus) -> Stimulus:
         """The stimulus; one that puts a configuration in force names this side's, and a new engine
         goes on."""
-        is_opening = isinstance(first, records.StreamStarted) or (
-            isinstance(first, records.TermBegan) and first.engine != ""
-        )
-        if not is_opening:
+        if not (
+            isinstance(first, records.StreamStarted)
+            or (isinstance(first, records.TermBegan) and first.engine)
+        ):
             return first
-        engine, adopted = self._engine_of_record(first)  # type: ignore[arg-type]
+        engine, adopted = self._engine_of_record(first)
         if self.engine.position:
             engine.restore(self.engine.snapshot(), self.engine.position)
         self._use(engine)
@@ -235,11 +235,13 @@ class ClosedLoop:
             return msgspec.structs.replace(outcome, attempt=reservation.attempt)
         return outcome
 
-    def _write_outcome(self, outcome: Any) -> Stimulus | None:
+    def _write_outcome(
+        self, outcome: records.WriteSucceeded | records.WriteFailed
+    ) -> Stimulus | None:
         reservation = self.engine.state.reservations.get(outcome.uid)
         if reservation is None or outcome.write not in reservation.open_writes():
             return None
-        return msgspec.structs.replace(outcome, attempt=reservation.attempt)  # type: ignore[no-any-return]
+        return msgspec.structs.replace(outcome, attempt=reservation.attempt)
 
     def _pod(self, pod: Pod) -> Pod | None:
         """A pod of history as it is on this side."""

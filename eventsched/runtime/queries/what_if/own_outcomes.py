@@ -1,7 +1,6 @@
 """What the cluster answers to decisions that history did not make: in virtual time, by delays that
 are those of history's own outcomes."""
 
-from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -73,7 +72,7 @@ class OwnOutcomes:
 
     def write(self, uid: str, attempt: int, write: Write, state: SchedulerState, now: int) -> None:
         """A change of an object was asked for. The controllers answer as in a simulation."""
-        objects: Sequence[AnyObject] = list(state.registry.everything())  # type: ignore[arg-type]
+        objects = list(state.registry.everything())
         nodes: list[Node] = [node for node in state.nodes.nodes if node is not None]
         reaction = VolumeController(objects, nodes).write(write)
         at = now + self.bind_delay

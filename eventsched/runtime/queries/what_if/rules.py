@@ -7,7 +7,7 @@ import msgspec
 
 from eventsched import __version__
 from eventsched.domain.errors import InputError
-from eventsched.domain.records import StreamStarted, TermBegan
+from eventsched.domain.records import TermBegan
 from eventsched.domain.records.stimuli import SERVES, SHADOWS, WHAT_IF
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
@@ -87,8 +87,3 @@ class OtherRules:
         if self.origin:
             changed[WHAT_IF] = self.origin
         return {**({} if opening is None else opening.inputs), **changed}
-
-
-def is_start(record: object) -> bool:
-    """Whether a record begins a stream."""
-    return isinstance(record, StreamStarted)
