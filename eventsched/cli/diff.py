@@ -10,7 +10,11 @@ from eventsched.cli.output.state_output import difference_json, difference_lines
 from eventsched.cli.output.tables import counted
 from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
-from eventsched.history.past_state.state_differences import ObjectDifference, differences
+from eventsched.history.past_state.state_differences import (
+    ComparedState,
+    ObjectDifference,
+    differences,
+)
 
 
 def add_to(commands: Any) -> None:
@@ -42,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
             f"is position {before.position}, after --to ({after.position})",
             "exchange them",
         )
-    found = differences(before.state, after.state)
+    found = differences(ComparedState.of(before.state), ComparedState.of(after.state))
     if is_document(options.output):
         document = {
             "stream": stream,

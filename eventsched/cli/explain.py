@@ -33,8 +33,9 @@ from eventsched.history.explain.workloads.scanned_workload import scanned_worklo
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import ExplainTarget, parse_target, with_step
 from eventsched.history.export_reader import FileLog
+from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.nodes_at import nodes_at
-from eventsched.runtime.queries.state_at import LentState, state_at
+from eventsched.runtime.queries.state_at import state_at
 
 
 def add_to(commands: Any) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from eventsched.cli.archive_options import StreamLog
@@ -11,6 +12,7 @@ from eventsched.cli.logged_assembly import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodUnreserved
+from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.history.why_not.asked_attempt import AskedAttempt
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
@@ -19,7 +21,8 @@ from eventsched.history.why_not.trial_copy import trial_copy
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.state_at import FoldedState, LentState
+from eventsched.runtime.queries.lent_state import LentState
+from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.pod_groups import membership
 
@@ -89,14 +92,16 @@ def _search(
     decided again. The state stays as it is; engines with changes have copies of it. Raises
     InputError for an unknown node."""
 
-    copy = trial_copy(lent.copy, pod.uid)
+    @cache
+    def copy() -> StateSnapshot:
+        return trial_copy(lent.copy, pod.uid)
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
         profiles = dict(assembly.profiles)
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
         engine = replace(assembly, profiles=profiles).engine(with_detail=False)
-        engine.restore(copy, copy.position)
+        engine.restore(copy(), lent.folded.position)
         return engine
 
     unchanged = assembly.engine(with_detail=False, state=lent.folded.state)

@@ -20,18 +20,19 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject, StorageClass
 from eventsched.domain.records import StreamStarted
-from eventsched.domain.state import snapshot
 from eventsched.history.past_state.state_manifests import nodes_of
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
+from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.node_proposals import NodeProposal, propose_nodes
-from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.runtime.queries.trial_run import (
     Room,
     TrialCluster,
     TrialRun,
+    TrialStates,
     copies_of,
     room_for,
     run_trial,
@@ -108,10 +109,10 @@ def submitted_pods(
     return Submission(arrivals, objects, list(read.warnings))
 
 
-def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCluster:
-    """A copy of a state to try pods on. Raises InputError if the stream has no profiles, or asks
-    extenders."""
-    state, opening = folded.state, folded.opening
+def cluster_of(lent: LentState, stream: str, plugins: list[Path]) -> TrialCluster:
+    """A state to try pods on, which is used up. Raises InputError if the stream has no profiles, or
+    asks extenders."""
+    state, opening = lent.folded.state, lent.folded.opening
     if opening is None or state.serves or state.shadows or opening.inputs.get(OWN):
         problem = "is not one of a scheduler that binds by profiles, so no pod can be tried there"
         if opening is None:
@@ -131,7 +132,7 @@ def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCl
         nodes_of(state),
         list(state.registry.everything()),
         leaving=leaving,
-        state=snapshot.copied(state),
+        states=TrialStates(state, lent.copy),
         position=state.position,
         now=state.now,
         known=frozenset(state.pods),
@@ -186,14 +187,6 @@ def trial_answer(
     sees.require_whole("try")
     text = decoded_text(body, _BODY)
     manifests.refuse_aliases(text, _BODY)
-    with states.before_step(stream, at) as folded:
-        cluster = cluster_of(folded, stream.name, plugins)
-    workloads = PodsOfWorkloads(count, MOST_PODS)
-    try:
-        submission = submitted_pods(text, _BODY, cluster, workloads, ())
-    except InputError as problem:
-        where, remedy = (_as_asked(words) for words in (problem.where, problem.remedy))
-        raise InputError(where, _as_asked(problem.problem), remedy) from None
     until = time.monotonic() + MOST_SECONDS
 
     def in_time() -> None:
@@ -201,7 +194,11 @@ def trial_answer(
             problem = f"takes more than {MOST_SECONDS} seconds to try"
             raise InputError(_BODY, problem, "try fewer pods, or use the command eventsched try")
 
-    trial = run_submission(replace(cluster, each_step=in_time), submission)
+    # Automatic collections would look at the objects of each state again and again.
+    with gc_tuning.paused():
+        cluster = cluster_of(states.given(stream, at), stream.name, plugins)
+        submission = _submission_of(text, cluster, PodsOfWorkloads(count, MOST_PODS))
+        trial = run_submission(replace(cluster, each_step=in_time), submission)
     came = trial.done, trial.room, trial.proposal
     return {
         "stream": stream.name,
@@ -210,6 +207,14 @@ def trial_answer(
         "warnings": submission.warnings,
         **({"text": trial_text(*came, full=full, display=display)} if in_words else {}),
     }
+
+
+def _submission_of(text: str, cluster: TrialCluster, workloads: PodsOfWorkloads) -> Submission:
+    try:
+        return submitted_pods(text, _BODY, cluster, workloads, ())
+    except InputError as problem:
+        where, remedy = (_as_asked(words) for words in (problem.where, problem.remedy))
+        raise InputError(where, _as_asked(problem.problem), remedy) from None
 
 
 def _as_asked(text: str) -> str:

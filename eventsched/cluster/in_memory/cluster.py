@@ -59,10 +59,12 @@ class InMemoryCluster:
         churn: NodeChurn | None = None,
         rollouts: Rollouts | None = None,
         bind_delay: int = BIND_DELAY,
+        known: Iterable[Node | AnyObject] = (),
     ) -> None:
         """``bound`` pods are on their nodes from the start. ``objects`` and ``samples`` also exist
         from the start. Pods without a time arrive at 0. ``churn`` replaces and changes nodes,
-        ``rollouts`` replaces pods. All times are in µs."""
+        ``rollouts`` replaces pods. Those of ``nodes`` and ``objects`` that are ``known`` to the
+        scheduler, as they are, give no event. All times are in µs."""
         self._bind_delay = bind_delay
         self._order = 0
         self._events: list[tuple[int, int, int, Stimulus]] = []
@@ -74,13 +76,16 @@ class InMemoryCluster:
         nodes, objects = list(nodes), list(objects)
         self._volumes = VolumeController(objects, nodes)
         initial = self._volumes.begin()
+        seen = {id(each) for each in known}  # they stay in these lists meanwhile
         changed = {obj.title: obj for obj in initial.now}
         for obj in objects:
             current = changed.get(obj.title, obj)
-            self._push(0, _OBJECT, records.ObjectChanged(object=current))
+            if id(current) not in seen:
+                self._push(0, _OBJECT, records.ObjectChanged(object=current))
         self._react(initial._replace(now=()), 0)
         for index, node in enumerate(nodes):
-            self._push(0, _NODE, records.NodeAdded(node=node))
+            if id(node) not in seen:
+                self._push(0, _NODE, records.NodeAdded(node=node))
             if churn is not None:
                 self._push_end(churn, index, 0)
                 self._push_change(churn, index, 0)

@@ -52,19 +52,6 @@ class FoldedState(NamedTuple):
     opening: Opening | None
 
 
-class LentState(NamedTuple):
-    """A folded state that only its borrower reads, who leaves it as it is; and a copy of it, from
-    which further states are made."""
-
-    folded: FoldedState
-    copy: snapshot.StateSnapshot
-
-    @classmethod
-    def of(cls, folded: FoldedState) -> "LentState":
-        """A folded state with a copy."""
-        return cls(folded, snapshot.copied(folded.state))
-
-
 def is_opening(record: object) -> TypeGuard[Opening]:
     """Whether a record puts a configuration in force."""
     is_term = isinstance(record, TermBegan) and record.engine != ""

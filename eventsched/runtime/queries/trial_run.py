@@ -6,7 +6,7 @@ objects of manifests, and has no log of its own. Running pods do not end in it, 
 that are being deleted already.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -25,6 +25,9 @@ from eventsched.domain.records import (
     SamplesTaken,
 )
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.state import snapshot
+from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
@@ -37,9 +40,31 @@ _CHUNK = 64
 """Further pods that are tried before it is looked whether one did not fit."""
 
 
+class TrialStates:
+    """The states that runs begin with, all alike: one that is used up by the first of them, then
+    those that are made from its copy."""
+
+    def __init__(self, first: SchedulerState, copy: StateSnapshot) -> None:
+        pods = first.pods
+        if first.reservations:  # the order in which a state that is made from the copy has them
+            in_order = {uid: pods[uid] for uid in {**first.reservations, **pods}}
+            pods.clear()
+            pods.update(in_order)
+        self._first: SchedulerState | None = first
+        self._copy = copy
+
+    def taken(self) -> SchedulerState:
+        """A state for a run."""
+        state, self._first = self._first, None
+        if state is None:
+            state = SchedulerState()
+            snapshot.restore(state, self._copy)
+        return state
+
+
 @dataclass(frozen=True)
 class TrialCluster:
-    """What pods are tried on: the copy of a ``state`` (None: none, the run begins with the objects)
+    """What pods are tried on: a state from ``states`` (None: the run begins with the objects)
     at a ``position``, and what there is at the time ``now`` (µs). ``leaving`` are pods that are
     being deleted or evicted, ``known`` the uids of all pods. ``each_step`` is called at each step
     of a run; what it raises ends the run."""
@@ -51,7 +76,7 @@ class TrialCluster:
     waiting: Sequence[TracePod] = ()
     samples: Sequence[SamplesTaken] = ()
     leaving: Sequence[Pod] = ()
-    state: StateSnapshot | None = None
+    states: TrialStates | None = None
     position: int = 0
     now: int = 0
     seed: str = DEFAULT_SEED
@@ -78,7 +103,8 @@ class _Watch:
     """Collects what a run decides about the tried pods."""
 
     tried: dict[str, TriedPod]
-    simulation: Simulation | None = None
+    pods: Mapping[str, PodState] = field(default_factory=dict)
+    """All pods of the run. (Not the run: that refers to this, and would not be freed at once.)"""
     names: dict[str, str] = field(default_factory=dict)
 
     def records(self, logged: list[LogEntry]) -> None:
@@ -98,8 +124,7 @@ class _Watch:
                     self.tried[uid].message = gated.message or f"held by {gated.plugin}"
 
     def _name(self, uid: str) -> str:
-        assert self.simulation is not None
-        pod_state = self.simulation.engine.state.pods.get(uid)
+        pod_state = self.pods.get(uid)
         return uid if pod_state is None else pod_state.pod.full_name
 
 
@@ -168,8 +193,9 @@ def _simulation(
         cluster.bound,
         objects=[*known, *objects],
         samples=cluster.samples,
+        known=[*cluster.nodes, *known] if cluster.states is not None else (),
     )
-    begins = None if cluster.state is None else (cluster.state, cluster.position)
+    begins = None if cluster.states is None else cluster.states.taken()
 
     def step(logged: list[LogEntry]) -> None:
         cluster.each_step()
@@ -178,7 +204,7 @@ def _simulation(
     simulation = Simulation(
         cluster.assembly, in_memory, None, seed=cluster.seed, begins=begins, watch=step
     )
-    watch.simulation = simulation
+    watch.pods = simulation.engine.state.pods
     for pod in cluster.leaving:
         eviction = Evict(
             uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node_name,

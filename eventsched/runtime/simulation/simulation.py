@@ -25,8 +25,7 @@ from eventsched.domain.behaviours import CURRENT
 from eventsched.domain.detail_levels import DetailLevels
 from eventsched.domain.records import FORMAT, Queue
 from eventsched.domain.records.log_entry import LogEntry
-from eventsched.domain.state.scheduler_state import PodState
-from eventsched.domain.state.snapshot import StateSnapshot
+from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.eventlog.port import EventLog, StoredSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.effects.batches import BatchBuilder
@@ -74,11 +73,11 @@ class Simulation:
         store_snapshot: Callable[[StoredSnapshot], None] | None = None,
         snapshot_every: int | None = None,
         detail_levels: DetailLevels | None = None,
-        begins: tuple[StateSnapshot, int] | None = None,
+        begins: SchedulerState | None = None,
         watch: Callable[[list[LogEntry]], None] = lambda logged: None,
     ) -> None:
         """``inputs`` are digests of the run's inputs, by name, for the stream's first record.
-        ``begins`` is the copy of a state, and its position, that a run without a log goes on from.
+        ``begins`` is a state that a run without a log goes on from; it is used up.
         ``watch`` is called with the records of each step.
         ``detail_levels`` says which vectors are stored, by default all. Without a log nothing is
         recorded; this is for measuring. ``store_snapshot`` is called
@@ -86,7 +85,7 @@ class Simulation:
         if that is more) and at the end. ``batch_size`` is BATCH_SIZE by default. If
         the log is not empty, ``resumption.resume`` must be called before ``run``."""
         self.engine: Engine = assembly.engine(
-            with_detail=log is not None, detail_levels=detail_levels
+            with_detail=log is not None, detail_levels=detail_levels, state=begins
         )
         self.counters = RunCounters(queues=self.engine.queue_lengths)
         self.utilization = Meter(self.engine.state.nodes)
@@ -115,9 +114,7 @@ class Simulation:
         self._committer = Committer(log)
         self._store, self._snapshot_every = store_snapshot, snapshot_every
         self._watch = watch
-        if begins is not None:
-            self.engine.restore(*begins)
-        elif log is None or log.head == 0:
+        if begins is None and (log is None or log.head == 0):
             self._write(self.engine.observe(self.started, 0))
 
     def run(

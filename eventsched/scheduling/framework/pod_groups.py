@@ -97,22 +97,42 @@ class Group:
 
 
 class PodGroups:
-    """The groups of all known pods."""
+    """The groups of all known pods. Those of a restored state are looked for when groups are first
+    asked for: an engine that only judges pods without a group never asks."""
 
     def __init__(self, state: SchedulerState | None = None) -> None:
         self._state = state
+        self._is_restored = False
         self._groups: dict[str, Group] = {}
         self._memberships: dict[str, GroupMembership] = {}
         self._changed: dict[str, None] = {}
 
     def get(self, name: str) -> Group | None:
         """The group of a name (namespace/name); None if it has no known pods."""
+        if self._is_restored:
+            self.index()
         return self._groups.get(name)
 
     def of(self, uid: str) -> Group | None:
         """The group that a pod is a member of."""
+        if self._is_restored:
+            self.index()
         member = self._memberships.get(uid)
         return None if member is None else self._groups[member.group]
+
+    def restored(self) -> None:
+        """The state has been restored. It must not change before ``index`` is called."""
+        self._is_restored = True
+
+    def index(self) -> None:
+        """Finds the groups of a restored state, unless that is done."""
+        if not self._is_restored or self._state is None:
+            return
+        self._is_restored = False
+        for uid, pod_state in self._state.pods.items():
+            if names_group(pod_state.pod):
+                self.note(uid)
+        self._changed.clear()
 
     def note(self, uid: str) -> list[str]:
         """Updates the groups after a pod was added, changed or removed. Returns the members of its

@@ -19,7 +19,7 @@ from eventsched.scheduling.framework import POINTS, Cycle, MemoryBounds, PluginE
 from eventsched.scheduling.framework.cycle_context import MemoryExpiry
 from eventsched.scheduling.framework.extender import Extender
 from eventsched.scheduling.framework.plugin import wider
-from eventsched.scheduling.framework.pod_groups import PodGroups, names_group
+from eventsched.scheduling.framework.pod_groups import PodGroups
 from eventsched.scheduling.framework.profile import Profile, profile_for
 from eventsched.scheduling.queueing.queue_index import QueueIndex
 
@@ -43,8 +43,8 @@ class EngineStep:
         self.groups = PodGroups(self.state)
         self.expiry = MemoryExpiry(self.state.memory_use, _memory_bounds(profiles))
         self._queue = QueueIndex(self.state, first.sort_key, self.groups)
-        self._restored_pods: list[str] = []
-        """Queued pods of a restored state that ``queue`` has not indexed yet."""
+        self._is_restored = False
+        """Whether there is a restored state whose queued pods ``queue`` has not indexed yet."""
         alone = {"queueSort": first.points["queueSort"]}
         self._no_plugins = Profile("", {point: alone.get(point, []) for point in POINTS}, {})
         self._drop_codes = [
@@ -61,12 +61,15 @@ class EngineStep:
 
     @property
     def queue(self) -> QueueIndex:
-        """The queue. It indexes the queued pods of a restored state when it is first asked for: an
-        engine that only judges never asks."""
-        if self._restored_pods:
-            pods, self._restored_pods = self._restored_pods, []
-            for uid in pods:
-                self._queue.note(uid, self.signatures)
+        """The queue. It indexes the queued pods of a restored state, and the pod groups, when it is
+        first asked for: an engine that only judges never asks."""
+        if self._is_restored:
+            self._is_restored = False
+            self.groups.index()
+            reservations = self.state.reservations
+            for uid, pod_state in self.state.pods.items():
+                if pod_state.queue is not None and uid not in reservations:
+                    self._queue.note(uid, self.signatures)
         return self._queue
 
     def begin(self) -> None:
@@ -92,17 +95,11 @@ class EngineStep:
     def restored(self, position: int) -> None:
         """Indexes a state restored from a snapshot. ``position`` is that of the next record."""
         self.position = position
-        state = self.state
-        for uid, pod_state in state.pods.items():
-            if names_group(pod_state.pod):
-                self.groups.note(uid)
-        for uid, pod_state in state.pods.items():
-            # Of the others the new index has nothing to note: they are bound, most of all pods.
-            if uid in state.reservations:
-                self._queue.note(uid, self.signatures)
-            elif pod_state.queue is not None:
-                self._restored_pods.append(uid)
-        self.drain()
+        self._is_restored = True
+        self.groups.restored()
+        for uid in self.state.reservations:
+            self._queue.note(uid, self.signatures)
+        self._out.clear()
 
     def drop_codes(self) -> bool:
         """Whether a plugin has begun the numbering of its codes again. Call it between attempts."""

@@ -12,7 +12,8 @@ from eventsched.history.why_not import hypothesis
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.queries.state_at import FoldedState, LentState
+from eventsched.runtime.queries.lent_state import LentState
+from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
 from eventsched.testing import added, make_node, make_pod, observed
 
