@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.checkpoints import Signer, replace_notes

@@ -17,7 +17,7 @@ from eventsched.cli.database_commands import (
     db_stats,
     db_union,
 )
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database

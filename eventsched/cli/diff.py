@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
+from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.state_output import difference_json, difference_lines
 from eventsched.cli.output.tables import counted
 from eventsched.cli.screen.display import display_of_output

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.archive_options import add_archive_option, archived_log
-from eventsched.cli.database_options import add_database_options, database_of
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.archive_options import add_archive_option, archived_log
+from eventsched.cli.log_access.database_options import add_database_options, database_of
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.time_format import with_distance
 from eventsched.cli.output.workload_output import workload_json, workload_text

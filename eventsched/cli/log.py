@@ -20,15 +20,15 @@ from eventsched.cli.answers.answer_forms import (
     is_document,
     print_document,
 )
-from eventsched.cli.archive_options import (
+from eventsched.cli.checkpoint import add_checkpoint
+from eventsched.cli.log_access.archive_options import (
     StreamLog,
     add_archive_option,
     archived_log,
     names_database,
 )
-from eventsched.cli.checkpoint import add_checkpoint
-from eventsched.cli.database_options import add_database_options, database_of
-from eventsched.cli.log_at import first_position
+from eventsched.cli.log_access.database_options import add_database_options, database_of
+from eventsched.cli.log_access.log_at import first_position
 from eventsched.cli.output.tables import printable, table
 from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain import records

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 
 from eventsched.cli.answers.answer_forms import print_answer
-from eventsched.cli.archive_options import names_database, require_archives
-from eventsched.cli.database_options import database_of
+from eventsched.cli.log_access.archive_options import names_database, require_archives
+from eventsched.cli.log_access.database_options import database_of
 from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database

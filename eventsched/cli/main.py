@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from eventsched import __version__, signals
 from eventsched.cli.answers.answer_forms import ends_unread, has_pager
 from eventsched.cli.answers.pager import paged
-from eventsched.cli.database_options import database_of
+from eventsched.cli.log_access.database_options import database_of
 from eventsched.cli.object_names import name_offer
 from eventsched.cli.screen.character_fallback import fall_back_to_ascii
 from eventsched.domain.errors import InputError, UnavailableError

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.served_log import add_served_log_options, served_streams
+from eventsched.cli.log_access.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
 
 

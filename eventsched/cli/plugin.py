@@ -8,7 +8,7 @@ from eventsched.authoring import scaffold
 from eventsched.authoring.checkup import CheckRequest, check
 from eventsched.authoring.findings import PluginRun, findings_json, findings_text
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.port import StoredLog
 from eventsched.process.exit_codes import DIFFERS

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
-from eventsched.cli.archive_options import StreamLog
-from eventsched.cli.log_at import AT_HELP, OpenLog, add_log_options, opened_log
+from eventsched.cli.log_access.archive_options import StreamLog
+from eventsched.cli.log_access.log_at import AT_HELP, OpenLog, add_log_options, opened_log
 from eventsched.cli.logged_assembly import assembly_in_force
 from eventsched.cli.output.queues.anomaly_output import anomalies_json, anomalies_text
 from eventsched.cli.output.queues.queue_output import (

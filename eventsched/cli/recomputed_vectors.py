@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.cli.archive_options import StreamLog
+from eventsched.cli.log_access.archive_options import StreamLog
 from eventsched.cli.logged_assembly import assembled, begun_assembly
 from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.archive_options import StreamLog, add_archive_option, archived_log
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.logged_assembly import assembled, begun_assembly
 from eventsched.cli.output.tables import counted
 from eventsched.cli.what_if_runs.what_if import add_what_if_options, is_asked_for, run_what_if

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.database_options import DATA_DIR, DATABASE, add_database_options
+from eventsched.cli.log_access.database_options import DATA_DIR, DATABASE, add_database_options
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
 from eventsched.process import prometheus_samples

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eventsched.cli.served_log import add_served_log_options, served_streams
+from eventsched.cli.log_access.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.archive_options import StreamLog
-from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
+from eventsched.cli.log_access.archive_options import StreamLog
+from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.tables import counted, duration, table
 from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain.errors import InputError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.database_options import DATA_DIR, add_database_options, database_of
+from eventsched.cli.log_access.database_options import DATA_DIR, add_database_options, database_of
 from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cli.output.progress import ProgressLine
 from eventsched.cli.output.simulation_output import summary_text

@@ -27,7 +27,7 @@ from eventsched.cli.answers.answer_forms import (
     shown_json,
     yaml_text,
 )
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database

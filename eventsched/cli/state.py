@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, print_document
-from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
+from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.state_output import (
     node_text,
     place_text,

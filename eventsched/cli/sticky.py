@@ -12,7 +12,7 @@ from eventsched.cli.answers.answer_forms import (
     print_answer,
     print_document,
 )
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import table
 from eventsched.cli.output.time_format import iso, moment, rough
 from eventsched.domain.objects import canonical

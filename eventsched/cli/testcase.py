@@ -13,7 +13,7 @@ import yaml
 from eventsched.authoring.testcase.opaque_names import OpaqueNames
 from eventsched.authoring.testcase.shrinking import Shrinking
 from eventsched.authoring.testcase.test_file import TestedDecision, written
-from eventsched.cli.log_at import OpenLog, add_log_options, opened_log
+from eventsched.cli.log_access.log_at import OpenLog, add_log_options, opened_log
 from eventsched.cli.logged_assembly import assembled
 from eventsched.cli.output.tables import counted
 from eventsched.cluster.translate.written_manifests import Written, node_manifest, pod_manifest

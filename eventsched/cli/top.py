@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.screen import live_terminal
 from eventsched.cli.screen.colours import Style

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.log_at import AT_HELP, add_log_options, opened_log
+from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.cli.output.trial_output import trial_json, trial_text
 from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text

@@ -9,8 +9,12 @@ from typing import Any, NamedTuple
 import psycopg
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.archive_options import add_archive_option, names_database, require_archives
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.archive_options import (
+    add_archive_option,
+    names_database,
+    require_archives,
+)
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError, UnavailableError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from eventsched.cli.archive_options import StreamLog
+from eventsched.cli.log_access.archive_options import StreamLog
 from eventsched.cli.logged_assembly import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.state_output import difference_json
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.state_differences import ComparedState, differences

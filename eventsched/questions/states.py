@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock, RLock
 from typing import Any, NamedTuple
 
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.state_output import with_times
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue

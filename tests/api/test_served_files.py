@@ -17,9 +17,9 @@ import pytest
 from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.cli import loaded_logs
+from eventsched.cli.log_access import loaded_logs
+from eventsched.cli.log_access.served_log import served_streams
 from eventsched.cli.main import main
-from eventsched.cli.served_log import served_streams
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
 from eventsched.runtime.queries.state_at import state_at

@@ -2,7 +2,7 @@
 
 from eventsched.api import parameters as p
 from eventsched.api.desk.asked import Asked
-from eventsched.cli.log_at import first_position
+from eventsched.cli.log_access.log_at import first_position
 from eventsched.domain.errors import InputError
 from eventsched.questions.streams import LoggedStream
 from eventsched.runtime.queries.state_at import dropped_error

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_answer
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.tables import counted
 from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.diagnosis_output import diagnosis_json, diagnosis_text
 from eventsched.cli.screen.display import display_of_output
 from eventsched.eventlog import database

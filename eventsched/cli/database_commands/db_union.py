@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, print_answer
-from eventsched.cli.database_options import database_of
+from eventsched.cli.log_access.database_options import database_of
 from eventsched.cli.output.tables import counted, table
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.union.union_database import make_union

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 
-from eventsched.cli.database_options import database_of
+from eventsched.cli.log_access.database_options import database_of
 from eventsched.cli.object_names.bounded_search import found_in_time
 from eventsched.cli.object_names.typed_line import read_line
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.object_names.typed_workloads import TypedWorkload
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database as databases

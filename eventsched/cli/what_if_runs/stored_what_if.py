@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from eventsched.cli.database_options import database_of
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.database_options import database_of
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from eventsched import __version__
 from eventsched.cli.answers.answer_forms import is_document, print_document
-from eventsched.cli.log_at import AT_HELP, OpenLog, opened_log
+from eventsched.cli.log_access.log_at import AT_HELP, OpenLog, opened_log
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.replays.what_if_chart import chart
 from eventsched.cli.output.replays.what_if_output import result_text

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.questions.streams import LoggedStream

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.log_at import OpenLog
+from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.logged_assembly import assembled
 from eventsched.cli.what_if_runs.stored_what_if import require_begin
 from eventsched.domain.errors import InputError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.domain.errors import InputError
 
 URL = "postgresql://scheduler@db/eventsched"

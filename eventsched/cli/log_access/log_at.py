@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from eventsched.cli.archive_options import StreamLog, add_archive_option, archived_log
-from eventsched.cli.database_options import add_database_options, database_of
+from eventsched.cli.log_access.archive_options import StreamLog, add_archive_option, archived_log
+from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.units import is_virtual

@@ -9,9 +9,13 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from eventsched.cli.archive_options import add_archive_option, names_database, require_archives
-from eventsched.cli.database_options import add_database_options, database_of
-from eventsched.cli.loaded_logs import load_log
+from eventsched.cli.log_access.archive_options import (
+    add_archive_option,
+    names_database,
+    require_archives,
+)
+from eventsched.cli.log_access.database_options import add_database_options, database_of
+from eventsched.cli.log_access.loaded_logs import load_log
 from eventsched.cli.log_export import connected
 from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.cli.output.tables import counted
