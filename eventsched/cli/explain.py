@@ -20,6 +20,7 @@ from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.workload_kinds import POD, POD_GROUP
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.evidence_until import explain_newest
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
@@ -66,7 +67,9 @@ def add_to(commands: Any) -> None:
         help="the smallest change of the pod or the cluster with which it lands on that node, "
         "found by deciding the attempt again",
     )  # fmt: skip
-    parser.add_argument("--full", action="store_true", help="show everything")
+    parser.add_argument("--full", action="store_true",
+        help="show everything, also of a pod with more than 1,000 records",
+    )  # fmt: skip
     parser.add_argument(
         "--recompute", action="store_true",
         help="recompute the verdicts and scores of all nodes from the log, if only some or none "
@@ -193,7 +196,7 @@ def _explain_workload(
     else:
         workload = scanned_workload(log, log.stream, target, members)
     if example := workload.needs_step:
-        workload = with_step(workload, _with_nodes(explain(evidence, example), opened))
+        workload = with_step(workload, _with_nodes(explain_newest(evidence, example), opened))
     if is_document(options.output):
         print_document(workload_json(workload, log.stream, members), options.output)
     else:
@@ -209,7 +212,9 @@ def _explain(
     if options.why_not is not None:
         return _explain_why_not(options, evidence, name, opened)
     recompute = _recomputation(options, opened) if options.recompute else None
-    explained = explain(evidence, name, options.attempt, options.node, recompute)
+    is_whole = options.full or is_document(options.output)
+    told = explain if is_whole else explain_newest
+    explained = told(evidence, name, options.attempt, options.node, recompute)
     explained = _with_nodes(explained, opened)
     if is_document(options.output):
         print_document(story_json(explained), options.output)

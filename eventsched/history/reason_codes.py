@@ -6,10 +6,11 @@ every node and cluster.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals
 
 _INSUFFICIENT = "Insufficient "
 _OF_RESOURCES = {"cpu": "CPU", "memory": "Memory", "ephemeral-storage": "EphemeralStorage"}
@@ -99,6 +100,19 @@ def differences(before: ExplainedAttempt, after: ExplainedAttempt) -> list[Refus
         if counts[0].get(key, 0) != counts[1].get(key, 0)
     ]
     return sorted(found, key=lambda each: -abs(each.after - each.before))
+
+
+def neighbours(
+    explained: Explanation,
+) -> Iterator[tuple[ExplainedAttempt | None, ExplainedAttempt]]:
+    """Each attempt with the one before it; None for the first one, and if records between the two
+    are left out."""
+    for before, after in pairwise((None, *explained.attempts)):
+        assert after is not None
+        is_apart = before is not None and any(
+            before.position < gap.position <= after.position for gap in explained.gaps
+        )
+        yield (None if is_apart else before), after
 
 
 def _camel(name: str) -> str:

@@ -11,8 +11,9 @@ from eventsched.cli.screen.display import Display
 from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.domain.workload_kinds import POD_GROUP
+from eventsched.history.evidence_until import explain_newest
 from eventsched.history.explain.evidence import Evidence
-from eventsched.history.explain.explanation import Explanation, NoPodError, explain
+from eventsched.history.explain.explanation import Explanation, NoPodError
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
     GROUPS_PLUGIN,
@@ -22,11 +23,10 @@ from eventsched.history.explain.workloads.pod_group import (
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
 from eventsched.history.why_not.asked_attempt import asked_attempt
-from eventsched.questions.past.evidence_until import NewestEvidence, evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility
+from eventsched.questions.visibility import Visibility, evidence_before
 from eventsched.runtime.assembly import registry
 from eventsched.runtime.queries.profiles_in_force import profiles_with
 
@@ -46,10 +46,8 @@ def pod_explanation(
     with ``end`` up to that position. Of a pod with very many records it has the newest, and
     ``left_out`` says how many it has not. Raises InputError, also NoPodError and
     NotVisibleError."""
-    evidence = NewestEvidence(evidence_before(stream, sees, end), attempt)
-    explained = _explained(evidence, pod, attempt, node)
-    story = story_json(with_nodes_to_open(explained, stream, end))
-    return story | {"left_out": evidence.left_out} if evidence.left_out else story
+    explained = _explained(evidence_before(stream, sees, end), pod, attempt, node)
+    return story_json(with_nodes_to_open(explained, stream, end))
 
 
 def pod_story(
@@ -163,9 +161,7 @@ def _with_step(workload: Workload, stream: LoggedStream, sees: Visibility) -> Wo
     if not (example := workload.needs_step):
         return workload
     try:
-        explained = _explained(
-            NewestEvidence(evidence_before(stream, sees, None)), example, None, None
-        )
+        explained = explain_newest(evidence_before(stream, sees, None), example)
     except NoPodError:  # it was deleted just now, and the log dropped it
         return workload
     return with_step(workload, with_nodes_to_open(explained, stream, None))
@@ -196,7 +192,7 @@ def _remedies(
 
 def _explained(evidence: Evidence, pod: str, attempt: int | None, node: str | None) -> Explanation:
     try:
-        return explain(evidence, pod, attempt, node, None)
+        return explain_newest(evidence, pod, attempt, node)
     except InputError as problem:
         if not problem.where.startswith("--"):
             raise

@@ -9,6 +9,7 @@ from eventsched.domain.records import AnyRecord, PodDecided
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.history.evidence_until import EvidenceUntil
 from eventsched.history.explain.evidence import Evidence, LoggedPod
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
@@ -63,6 +64,13 @@ EVERYTHING = Visibility()
 def visible_evidence(stream: LoggedStream, sees: Visibility) -> Evidence:
     """What explains the pods of a stream to the one who asks."""
     return stream.evidence() if sees.is_whole else VisibleEvidence(stream.log, sees)
+
+
+def evidence_before(stream: LoggedStream, sees: Visibility, end: int | None) -> Evidence:
+    """What explains the pods of a stream, as far as ``sees`` allows; with ``end`` before that
+    position."""
+    evidence = visible_evidence(stream, sees)
+    return evidence if end is None else EvidenceUntil(evidence, end)
 
 
 class VisibleEvidence(StoredEvidence):

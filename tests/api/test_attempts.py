@@ -258,8 +258,8 @@ def test_of_very_many_records_the_newest_are_told(
     assert "left_out" not in whole
     kinds = ("moves", "attempts", "events")
     places = sorted(each["seq"] for kind in kinds for each in whole[kind])
-    monkeypatch.setattr("eventsched.questions.past.evidence_until.MOST_RECORDS", 6)
-    monkeypatch.setattr("eventsched.questions.past.evidence_until._AROUND", 1)
+    monkeypatch.setattr("eventsched.history.evidence_until.MOST_RECORDS", 6)
+    monkeypatch.setattr("eventsched.history.evidence_until._AROUND", 1)
 
     def told(found: dict[str, Any]) -> list[int]:
         return sorted(each["seq"] for kind in kinds for each in found[kind])
@@ -276,9 +276,36 @@ def test_of_very_many_records_the_newest_are_told(
     assert found["explained"] == asked["attempt"]
     timeline = client.get(f"{path}/timeline?stream={TIGHT}")
     texts = [line["text"] for line in timeline["story"] if line["position"] == places[-6]]
-    assert texts[0].startswith(f"{len(places) - 8} records before this are left out")
+    assert texts[0].startswith(f"left out before this: {len(places) - 8} records; ")
     queues = next(lane["bars"] for lane in timeline["lanes"] if lane["name"] == "queues")
     assert queues[0]["begin"] == queues[0]["end"]  # it is not known how long it was there
+
+
+def test_attempts_are_compared_with_their_neighbours_only(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After records that are left out it is not known what changed."""
+    pods = client.get(f"/pods?stream={TIGHT}&ever=true&limit=100")["pods"]
+    tried = sorted(pods, key=lambda each: -int(each["attempts"]))[:8]
+    paths = [f"/pods/{pod['namespace']}/{pod['name']}/explain?stream={TIGHT}" for pod in tried]
+    stories = [(path, client.get(path)["attempts"]) for path in paths]
+    monkeypatch.setattr("eventsched.history.evidence_until.MOST_RECORDS", 4)
+    monkeypatch.setattr("eventsched.history.evidence_until._AROUND", 0)
+    apart = 0
+    for path, whole in stories:
+        numbers = {each["seq"]: number for number, each in enumerate(whole)}
+        for asked in whole[1:-2]:
+            found = client.get(f"{path}&attempt={asked['attempt']}")["attempts"]
+            places = [numbers[each["seq"]] for each in found]
+            for before, after, place in zip([None, *found], found, places, strict=False):
+                follows = before is not None and numbers[before["seq"]] == place - 1
+                assert after["changed"] == (whole[place]["changed"] if follows else [])
+                apart += before is not None and not follows and _counts(before) != _counts(after)
+    assert apart > 0
+
+
+def _counts(attempt: dict[str, Any]) -> list[tuple[str, str, int]]:
+    return [(e["plugin"], "".join(e["reasons"]), e["nodes"]) for e in attempt["refusals"]]
 
 
 def test_the_lanes_of_a_gang(client: Client) -> None:

@@ -18,10 +18,12 @@ from eventsched.domain.records import PodDecided, PodQueued
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import decode_records
+from eventsched.history import evidence_until
 from eventsched.history.decision_vectors import VectorSource
+from eventsched.history.evidence_until import explain_newest
 from eventsched.history.explain import stored_evidence
 from eventsched.history.explain.evidence import ScannedEvidence, uid_key
-from eventsched.history.explain.explanation import explain
+from eventsched.history.explain.explanation import Gap, explain
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from tests.databases import Server, migrate
@@ -162,6 +164,31 @@ def test_a_pod_whose_first_records_were_dropped(
     assert told == [each.record for each in every if each.position > last]
     assert isinstance(opening, records.PodAdded)
     assert opening.pod.node_name == (bound.node if kind == "PodBound" else "")
+
+
+def test_of_very_many_records_the_text_has_the_newest(
+    address: str, text: Any, explained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first two are there, too. Others are not kept in memory; --full and JSON have them."""
+    tried = max(Truth(address, TIGHT).all(PodDecided), key=lambda each: each[3].attempt)
+    uid = tried[3].uid
+    with closing(Reader(address, TIGHT, keeps_connection=True)) as reader:
+        evidence = StoredEvidence(reader)
+        [pod] = evidence.pods(uid)
+        places = [each.position for each in evidence.records(pod)]
+        monkeypatch.setattr(evidence_until, "MOST_RECORDS", 5)
+        newest = explain_newest(evidence, uid)
+        steps = [step.position for step in newest.steps]
+        assert steps == [*places[:2], *places[-5:]]
+        assert newest.gaps == (Gap(places[-5], len(places) - 7),)
+    hint = (
+        f"left out before this: {len(places) - 7} records; `eventsched explain --full` shows them"
+    )
+    assert hint in text(uid, stream=TIGHT)
+    assert "left out" not in text(uid, "--full", stream=TIGHT)
+    whole = explained(uid, stream=TIGHT)
+    assert "left_out" not in whole
+    assert len(places) == sum(len(whole[kind]) for kind in ("moves", "attempts", "events"))
 
 
 def test_the_object(explained: Any) -> None:

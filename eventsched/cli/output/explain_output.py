@@ -27,7 +27,7 @@ from eventsched.history.explain.preemption_explanation import PreemptionExplanat
 from eventsched.history.explain.record_text import CRITERIA
 from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
-from eventsched.history.reason_codes import differences, failed_plugins, reason_codes
+from eventsched.history.reason_codes import differences, failed_plugins, neighbours, reason_codes
 
 
 def story_text(
@@ -213,14 +213,10 @@ def story_json(explained: Explanation) -> dict[str, Any]:
         "seq": pod.position,
         "summary": headline_json(explained),
         "begin": explained.begin,
+        **({"left_out": sum(gap.left_out for gap in explained.gaps)} if explained.gaps else {}),
         "older": [{"uid": older.uid, "seq": older.position} for older in explained.older],
         "moves": [_move(step) for step in explained.moves],
-        "attempts": [
-            _attempt(attempt, before)
-            for attempt, before in zip(
-                explained.attempts, (None, *explained.attempts), strict=False
-            )
-        ],
+        "attempts": [_attempt(each, before) for before, each in neighbours(explained)],
         "explained": None if attempt is None else attempt.decided.attempt,
         "waits": []
         if attempt is None

@@ -1,6 +1,8 @@
 """The first part of ``explain``: the pod's state, since when, the next step, and its history in
 order."""
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from eventsched.domain.records import (
     PodUpdated,
     Queue,
 )
-from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Step
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Gap, Step
 from eventsched.history.explain.headline import (
     BINDING,
     BOUND,
@@ -28,7 +30,7 @@ from eventsched.history.explain.headline import (
 )
 from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
 from eventsched.history.node_opening import closed_text
-from eventsched.history.reason_codes import differences
+from eventsched.history.reason_codes import differences, neighbours
 
 _CHANGES_SHOWN = 3
 _TIMES = ("since", "waiting_since", "until")
@@ -226,11 +228,32 @@ def story_lines(
         for step in explained.steps
         if between is None or between[0] <= step.position <= between[1]
     ]
-    steps = kept if full else merge_repeated(kept)
     changes = {
-        after.position: change_text(before, after) for before, after in pairwise(explained.attempts)
+        after.position: change_text(before, after)
+        for before, after in neighbours(explained)
+        if before is not None
     }
-    return [_line(step, changes) for step in steps]
+    lines: list[StoryLine] = []
+    for gap, steps in _parts(kept, explained.gaps):
+        if gap is not None and steps:
+            text = f"left out before this: {counted(gap.left_out, 'record')}; "
+            text += "`eventsched explain --full` shows them"
+            lines.append(StoryLine(steps[0].at, gap.position, text))
+        lines += [_line(step, changes) for step in (steps if full else merge_repeated(steps))]
+    return lines
+
+
+def _parts(
+    steps: Sequence[Step], gaps: Sequence[Gap]
+) -> Iterator[tuple[Gap | None, Sequence[Step]]]:
+    """The steps up to each gap and after the last one, with the gap before each part."""
+    begin = 0
+    for gap, following in pairwise((None, *gaps, None)):
+        end = len(steps)
+        if following is not None:
+            end = bisect_left(steps, following.position, key=lambda step: step.position)
+        yield gap, steps[begin:end]
+        begin = end
 
 
 def _line(step: Step | RepeatedAttempts, changes: dict[int, str]) -> StoryLine:

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from eventsched.domain import near_names, records
 from eventsched.domain.errors import InputError
@@ -108,6 +109,13 @@ class ExplainedAttempt:
     samples: tuple[SampleAge, ...] = ()
 
 
+class Gap(NamedTuple):
+    """How many records of the pod are left out before the one at a position."""
+
+    position: int
+    left_out: int
+
+
 @dataclass(frozen=True)
 class Explanation:
     """What a log says about a pod. ``older`` are earlier pods of the same name. ``explained`` is
@@ -133,6 +141,7 @@ class Explanation:
     """The open nodes that only its node selector or affinity leaves out, if that was checked."""
     unused_room: UnusedRoom | None = None
     """The room that the pod's last preemption made for it, if it was placed on another node."""
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def moves(self) -> list[Step]:

@@ -11,8 +11,8 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, PodDecided
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.decision_vectors import VectorSource
+from eventsched.history.evidence_until import EvidenceUntil, explain_newest
 from eventsched.history.explain.evidence import Evidence, is_about
-from eventsched.history.explain.explanation import explain
 from eventsched.history.explain.record_text import describe_with_pod, pod_of, pods_named_in
 from eventsched.questions.answer_shapes import Decision, RefusedNodes
 from eventsched.questions.attempts.attempt_answers import (
@@ -170,7 +170,7 @@ def _own_lines(evidence: Evidence, decision: Decision, last: int) -> list[Betwee
     """The pod's story after an attempt, up to a position; attempts like this one are one line."""
     if decision.pod is None:
         return []
-    explained = explain(evidence, decision.uid)
+    explained = explain_newest(EvidenceUntil(evidence, last + 1), decision.uid)
     kinds = {step.position: type(step.record).__name__ for step in explained.steps}
     return [
         BetweenAttempts(

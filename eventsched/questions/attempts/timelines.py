@@ -8,8 +8,9 @@ from eventsched.cli.output.headline_output import headline_text, story_lines
 from eventsched.cli.output.time_format import iso
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
+from eventsched.history.evidence_until import explain_newest
 from eventsched.history.explain.evidence import Evidence, uid_key
-from eventsched.history.explain.explanation import Explanation, Step, explain
+from eventsched.history.explain.explanation import Explanation, Step
 from eventsched.history.explain.record_text import pods_named_in
 from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.questions.attempts.attempt_answers import (
@@ -20,10 +21,9 @@ from eventsched.questions.attempts.attempt_answers import (
 )
 from eventsched.questions.attempts.pod_demands import demands_of
 from eventsched.questions.explanations import with_nodes_to_open
-from eventsched.questions.past.evidence_until import NewestEvidence, evidence_before
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility
+from eventsched.questions.visibility import Visibility, evidence_before
 
 LANES = ("queues", "attempts", "preemption", "reservation", "waits", "bind")
 _LEAVING_QUEUE = (PodDecided, records.PodSkipped, records.PodDeleted)
@@ -36,8 +36,8 @@ def pod_timeline(
     """The timeline of a pod (``namespace/name``, or a uid), with ``end`` up to that position; of a
     pod with very many records the newest. Raises InputError, also NoPodError and
     NotVisibleError."""
-    evidence = NewestEvidence(evidence_before(stream, sees, end))
-    explained = with_nodes_to_open(explain(evidence, pod), stream, end)
+    evidence = evidence_before(stream, sees, end)
+    explained = with_nodes_to_open(explain_newest(evidence, pod), stream, end)
     now = stream.present if end is None else record_time(stream, end - 1)
     named = _named(evidence, explained)
     return _timeline(explained, named, now or 0, evidence)
@@ -51,15 +51,12 @@ def _named(evidence: Evidence, explained: Explanation) -> list[str]:
     return sorted(name for name in names - {explained.pod.full_name} if "/" in name)
 
 
-def _timeline(
-    explained: Explanation, pods: list[str], now: int, evidence: NewestEvidence
-) -> Timeline:
+def _timeline(explained: Explanation, pods: list[str], now: int, evidence: Evidence) -> Timeline:
     """The timeline of an explained pod. ``now`` (µs) is the time at the log's end, or the clock's:
-    up to there a pod has waited that has no node. ``pods`` are the others that its story names.
-    ``evidence`` says which records are left out."""
-    bars = _Bars(explained.pod.uid)
+    up to there a pod has waited that has no node. ``pods`` are the others that its story names."""
+    bars, resumed = _Bars(explained.pod.uid), {gap.position for gap in explained.gaps}
     for before, step in zip((None, *explained.steps), explained.steps, strict=False):
-        if before is not None and evidence.resumes == step.position:
+        if before is not None and step.position in resumed:
             bars.interrupt(before.at)
         bars.take(step)
     begin, last = explained.steps[0].at, explained.steps[-1].at
@@ -76,7 +73,10 @@ def _timeline(
         demands=demands_of(explained.steps),
         newest=_newest(evidence, explained),
         lanes=[TimelineLane(name=name, bars=lanes[name]) for name in LANES if lanes.get(name)],
-        story=_story(explained, evidence),
+        story=[
+            StoryLineAnswer(position=line.position, at=iso(line.at), text=line.text)
+            for line in story_lines(explained)
+        ],
         pods=pods,
     )
 
@@ -85,20 +85,6 @@ def _newest(evidence: Evidence, explained: Explanation) -> str | None:
     """The uid of the newest pod of the name, unless that is the explained one."""
     newest = max(evidence.pods(explained.pod.full_name), key=lambda pod: pod.position)
     return None if newest.uid == explained.pod.uid else newest.uid
-
-
-def _story(explained: Explanation, evidence: NewestEvidence) -> list[StoryLineAnswer]:
-    """The lines of the story, with one that says which records are left out."""
-    lines = [
-        StoryLineAnswer(position=line.position, at=iso(line.at), text=line.text)
-        for line in story_lines(explained)
-    ]
-    if evidence.left_out:
-        place = next(n for n, line in enumerate(lines) if line.position >= evidence.resumes)
-        text = f"{evidence.left_out} records before this are left out; `eventsched explain` has all"
-        at = lines[place].at
-        lines.insert(place, StoryLineAnswer(position=evidence.resumes, at=at, text=text))
-    return lines
 
 
 def _waits(steps: Sequence[Step]) -> list[TimelineBar]:

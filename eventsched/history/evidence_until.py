@@ -2,23 +2,16 @@
 with very many records, it is the newest ones."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import takewhile
 
 from eventsched.domain.records import PodDecided
 from eventsched.domain.records.verdicts import Detail, ScoreColumn, Verdict
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.explain.evidence import Evidence, LoggedPod
-from eventsched.history.explain.explanation import NoPodError
-from eventsched.questions.streams import LoggedStream
-from eventsched.questions.visibility import Visibility, visible_evidence
-
-
-def evidence_before(stream: LoggedStream, sees: Visibility, end: int | None) -> Evidence:
-    """What explains the pods of a stream, as far as ``sees`` allows; with ``end`` before that
-    position."""
-    evidence = visible_evidence(stream, sees)
-    return evidence if end is None else EvidenceUntil(evidence, end)
+from eventsched.history.explain.explanation import Explanation, Gap, NoPodError, explain
 
 
 class EvidenceUntil:
@@ -102,7 +95,7 @@ class EvidenceUntil:
 
 
 MOST_RECORDS = 1_000
-"""The newest records of a pod that are read for an answer: some 300 attempts."""
+"""The newest records of a pod that are kept for an answer: some 300 attempts."""
 _FIRST = 2
 """How many of its first records are there in any case: that it was added, and came to a queue."""
 _AROUND = 20
@@ -110,33 +103,72 @@ _AROUND = 20
 
 
 class NewestEvidence(EvidenceUntil):
-    """The evidence with the newest records of a pod only, if it has very many: so an answer has a
-    bound. Its first records are there, too, and those around ``attempt``. ``left_out`` is how many
-    of the first pod that was asked for are not, and ``resumes`` the position of the first of its
-    newest ones; 0 if all are there."""
+    """The evidence with the newest records of a pod only, if it has very many: so an answer, and
+    what is kept in memory for it, has a bound. The first records are there, too, and those around
+    ``attempt``. ``gaps`` are where others of the first pod that was asked for are left out."""
 
     def __init__(self, evidence: Evidence, attempt: int | None = None) -> None:
         super().__init__(evidence, sys.maxsize)
         self._attempt = attempt
         self._pod: LoggedPod | None = None
-        self.left_out = self.resumes = 0
+        self.gaps: tuple[Gap, ...] = ()
 
     def records(self, pod: LoggedPod) -> Iterator[StoredRecord]:
         """See Evidence."""
         self._pod = self._pod or pod
-        stored = list(self._evidence.records(pod))
-        begin = len(stored) - MOST_RECORDS
-        if begin <= _FIRST:
-            return iter(stored)
-        asked = next((n for n, each in enumerate(stored[:begin]) if self._is_asked(each)), 0)
-        around = range(max(_FIRST, asked - _AROUND), min(begin, asked + _AROUND + 1))
-        kept = [*range(_FIRST), *(around if asked else ())]
+        kept, newest, gaps = self._kept(pod)
         if pod == self._pod:
-            self.left_out, self.resumes = begin - len(kept), stored[begin].position
-        return iter([*(stored[n] for n in kept), *stored[begin:]])
+            self.gaps = tuple(gaps)
+        return iter([*kept, *newest])
+
+    def _kept(self, pod: LoggedPod) -> tuple[list[StoredRecord], deque[StoredRecord], list[Gap]]:
+        """The first records and those around the attempt, the newest ones, and the gaps."""
+        kept: list[StoredRecord] = []
+        gaps: list[Gap] = []
+        newest: deque[StoredRecord] = deque()
+        before: deque[StoredRecord] = deque(maxlen=_AROUND)
+        left_out = after = 0
+        is_found = False
+        for stored in self._evidence.records(pod):
+            newest.append(stored)
+            if len(newest) <= MOST_RECORDS:
+                continue
+            old = newest.popleft()
+            if len(kept) < _FIRST:
+                kept.append(old)
+            elif after:
+                kept.append(old)
+                after -= 1
+            elif not is_found and self._is_asked(old):
+                is_found, after = True, _AROUND
+                around = [*before, old]
+                if left := left_out - len(before):
+                    gaps.append(Gap(around[0].position, left))
+                kept += around
+                left_out = 0
+            else:
+                before.append(old)
+                left_out += 1
+        if left_out:
+            gaps.append(Gap(newest[0].position, left_out))
+        return kept, newest, gaps
 
     def _is_asked(self, stored: StoredRecord) -> bool:
         if self._attempt is None or stored.kind != PodDecided.__name__:
             return False
         record = stored.record
         return isinstance(record, PodDecided) and record.attempt == self._attempt
+
+
+def explain_newest(
+    evidence: Evidence,
+    name: str,
+    attempt: int | None = None,
+    node: str | None = None,
+    recompute: Callable[[int], Detail] | None = None,
+) -> Explanation:
+    """Explains a pod as ``explain`` does, by the newest of its records if it has very many. Raises
+    InputError."""
+    newest = NewestEvidence(evidence, attempt)
+    explained = explain(newest, name, attempt, node, recompute)
+    return replace(explained, gaps=newest.gaps)
