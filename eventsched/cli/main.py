@@ -17,6 +17,7 @@ from eventsched.cli.screen.character_fallback import fall_back_to_ascii
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.log_errors import ConflictError, CorruptLogError, FencedError
 from eventsched.process.exit_codes import BAD_INPUT, ENVIRONMENT, STOPPED
+from eventsched.runtime import gc_tuning
 
 COMMANDS = {
     "run": "schedule the pods of a cluster",
@@ -151,7 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fall_back_to_ascii(sys.stdout)
     if arguments[:1] == [name_offer.COMMAND]:
         return name_offer.offer_names(arguments[1:])
-    options = _parsed(arguments)
+    with gc_tuning.paused():  # what a command's modules make stays
+        options = _parsed(arguments)
     if options is None:
         return BAD_INPUT
     if signals.asked_to_end():

@@ -75,13 +75,17 @@ def decoded_records(
     batches: Iterable[StoredBatch], first: int, end: int
 ) -> Iterator[DecodedRecord]:
     """The records of consecutive batches from position ``first`` up to ``end``, one for each
-    position; each batch is decoded as a whole. Raises CorruptLogError."""
+    position; each batch is decoded as a whole. Raises CorruptLogError, also for a gap."""
+    expected = first
     for batch in batches:
+        if batch.first > expected:
+            raise CorruptLogError(expected, f"is not there: position {batch.first} follows")
         try:
             items = _decoded_items.decode(batch.body)
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
             raise _undecodable(batch, problem) from problem
         yield from items[max(0, first - batch.first) : max(0, end - batch.first)]
+        expected = batch.first + len(items)
 
 
 def _undecodable(batch: StoredBatch, problem: Exception) -> CorruptLogError:

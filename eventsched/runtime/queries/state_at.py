@@ -6,7 +6,6 @@ says which these were, for an engine that goes on from there.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
 from typing import NamedTuple, TypeGuard
 
 import msgspec
@@ -17,7 +16,7 @@ from eventsched.domain.records.stimuli import in_force
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import StoredLog, StoredRecord
+from eventsched.eventlog.port import StoredLog
 from eventsched.eventlog.postgres.pruning import archived_files
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.postgres.stored_batch import DecodedRecord
@@ -103,7 +102,7 @@ def applied(log: StoredLog, folded: FoldedState, end: int) -> FoldedState:
     CorruptLogError."""
     state, opening = folded.state, folded.opening
     apply = state.apply
-    for at, _, _, record in _decoded(log, folded.position, end):
+    for at, _, _, record in decoded(log, folded.position, end):
         try:
             apply(record, at)
         except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
@@ -115,19 +114,25 @@ def applied(log: StoredLog, folded: FoldedState, end: int) -> FoldedState:
     return FoldedState(state, end, folded.first, opening)
 
 
-def _decoded(log: StoredLog, first: int, end: int) -> Iterable[DecodedRecord]:
+def decoded(log: StoredLog, first: int, end: int) -> Iterable[DecodedRecord]:
+    """The records of a log from position ``first`` up to ``end``, or to its own end if that comes
+    before, one for each position. Raises CorruptLogError, also for a gap."""
     if first >= end:
         return ()
-    if isinstance(log, Reader):
-        return log.decoded(first, end)
-    return map(_decode, takewhile(lambda stored: stored.position < end, log.read(first)))
+    return log.decoded(first, end) if isinstance(log, Reader) else _decoded(log, first, end)
 
 
-def _decode(stored: StoredRecord) -> DecodedRecord:
-    try:
-        return DecodedRecord(stored.at, stored.cause, stored.version, stored.record)
-    except msgspec.MsgspecError as problem:
-        raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
+def _decoded(log: StoredLog, first: int, end: int) -> Iterator[DecodedRecord]:
+    for expected, stored in enumerate(log.read(first), first):
+        if stored.position >= end:
+            return
+        if stored.position != expected:
+            raise CorruptLogError(expected, f"is not there: position {stored.position} follows")
+        try:
+            record = stored.record
+        except msgspec.MsgspecError as problem:
+            raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
+        yield DecodedRecord(stored.at, stored.cause, stored.version, record)
 
 
 def _start(log: StoredLog, reader: Reader | None, position: int) -> FoldedState:

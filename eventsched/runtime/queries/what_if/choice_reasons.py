@@ -71,7 +71,12 @@ def _by_scores(judgement: Judgement, chosen: int, row: int, names: Sequence[str]
     """The plugin whose weighted score is most above that of the other row. The text has the scores
     before their weight, which people know as 0 to 100."""
     rows = np.array([chosen, row])
-    parts = [(score.column, *weighted(score, rows).tolist()) for score in judgement.scores]
+    # The chosen row's total is larger, so a plugin that scores both alike is not the one.
+    parts = [
+        (score.column, *weighted(score, rows).tolist())
+        for score in judgement.scores
+        if score.normalized is not None or score.raw[chosen] != score.raw[row]
+    ]
     column, own, other = max(parts, key=lambda part: part[1] - part[2])
     weight = column.weight or 1
     text = f"{names[chosen]} scores {own // weight} here, {names[row]} {other // weight}"

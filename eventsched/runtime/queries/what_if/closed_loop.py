@@ -46,6 +46,12 @@ _UNKEPT = (
     records.ExtenderAnswered, records.ExtenderInquired, records.PluginOverran, records.BindRetried,
 )  # fmt: skip
 """Stimuli that belong to one attempt of history."""
+_ANSWERED = frozenset((
+    PodDecided, records.BindIntended, records.PodBound, records.PreparationIntended,
+    records.PreemptionDecided,
+))  # fmt: skip
+"""Kinds of records whose outcomes are either history's or this side's."""
+_INTENTS = (PodDecided, records.BindIntended)
 _OF_DETAIL = {"digest": "", "scoring": 0, "parameters": (), "counts": ()}
 """Fields that depend on whether vectors are recorded."""
 
@@ -152,14 +158,20 @@ class ClosedLoop:
             if not self._active and at > self.engine.state.now:
                 self._drain()
             own = self._own.next_at
-            timers = (self.engine.due, self.engine.flush_due)
-            timer = min((due for due in timers if due is not None and due < at), default=None)
+            timer = self._timer_before(at)
             if own is not None and own <= at and (timer is None or own <= timer):
                 self._end_own()
             elif timer is not None:
                 self._observe(records.TimePassed(), timer)
             else:
                 return
+
+    def _timer_before(self, at: int) -> int | None:
+        """The next timer of this side that is due before a time (µs)."""
+        due, flush = self.engine.due, self.engine.flush_due
+        if due is None or (flush is not None and flush < due):
+            due = flush
+        return due if due is not None and due < at else None
 
     def _drain(self) -> None:
         while made := self.engine.schedule_next():
@@ -274,9 +286,9 @@ class ClosedLoop:
 
     def _match(self, logged: Sequence[tuple[Record, int]], made: Sequence[LogEntry]) -> None:
         """Which intents of a step both sides have; the outcomes of the others are this side's."""
-        intents, evicted, writes = intents_of(record for record, _ in logged)
+        intents, evicted, writes = intents_of(logged)
         own_evicted: set[str] = set()
-        for entry in made:
+        for entry in [entry for entry in made if type(entry.record) in _ANSWERED]:
             record, now = entry.record, entry.at
             if (bind := bind_of(record)) is not None:
                 self._matched.discard(bind.uid)
@@ -309,28 +321,31 @@ class ClosedLoop:
     def _apply(self, record: Record, at: int) -> None:
         """Applies a record of history, and notes what later stimuli depend on."""
         self.history.apply(record, at)
-        if (bind := bind_of(record)) is not None:
-            self._intended_at[bind.uid] = at
-        match record:
-            case records.PodQueued(uid=uid, queue=Queue.ACTIVE):
-                self._active.add(uid)
-            case records.PodQueued(uid=uid) | PodDecided(uid=uid) | records.PodSkipped(uid=uid):
-                self._active.discard(uid)
-            case records.BindSucceeded(uid=uid):
-                if (intended_at := self._intended_at.pop(uid, None)) is not None:
-                    self._own.bind_delay = at - intended_at
-            case records.PodBound(uid=uid):
-                self._bound_here.add(uid)
-            case records.PodUpdated(pod=pod) if pod.node_name:
-                self._active.discard(pod.uid)
-            case records.PodDeleted(uid=uid):
-                self._active.discard(uid)
-                self._bound_here.discard(uid)
-                self._intended_at.pop(uid, None)
-                self._shared.discard(uid)
-            case records.EvictionFailed(uid=uid):
-                self._shared.discard(uid)
-                self._spared.discard(uid)
+        if isinstance(record, _INTENTS):  # the most frequent kinds first
+            if bind_of(record) is not None:
+                self._intended_at[record.uid] = at
+            self._active.discard(record.uid)
+        elif isinstance(record, records.PodQueued):
+            change = self._active.add if record.queue is Queue.ACTIVE else self._active.discard
+            change(record.uid)
+        elif isinstance(record, records.BindSucceeded):
+            if (intended_at := self._intended_at.pop(record.uid, None)) is not None:
+                self._own.bind_delay = at - intended_at
+        elif isinstance(record, records.PodBound):
+            self._bound_here.add(record.uid)
+        elif isinstance(record, records.PodDeleted):
+            self._active.discard(record.uid)
+            self._bound_here.discard(record.uid)
+            self._intended_at.pop(record.uid, None)
+            self._shared.discard(record.uid)
+        elif isinstance(record, records.PodSkipped):
+            self._active.discard(record.uid)
+        elif isinstance(record, records.PodUpdated):
+            if record.pod.node_name:
+                self._active.discard(record.pod.uid)
+        elif isinstance(record, records.EvictionFailed):
+            self._shared.discard(record.uid)
+            self._spared.discard(record.uid)
 
     def _chosen(self, judgement: Judgement, choice: Choice) -> None:
         """Called with what an attempt of this side chose. It is compared with history's attempt in

@@ -2,6 +2,7 @@
 without pods."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.objects import PODS, Pod, PodSpec
 from eventsched.domain.objects.pod_requests import of as requests_of
 from eventsched.domain.records import PodAdded, PodDecided, Record
-from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.simulation.utilization import Meter, Utilization
 
@@ -120,15 +120,18 @@ class ClusterMeasures:
             self._meter.advance(now)
             self._measured = now
 
-    def take(self, record: Record) -> None:
-        """Notes the node that a record brings a pod to, after it was applied."""
-        if isinstance(record, PodAdded):
-            pod, node = record.pod, record.pod.node_name
-        elif isinstance(record, PodDecided) and record.node:
-            pod, node = self._state.pods[record.uid].pod, record.node
-        else:
-            return
-        if node and not _is_daemon(pod):
+    def take(self, records: Iterable[tuple[Record, int]]) -> None:
+        """Notes the nodes that records bring pods to, after they were applied."""
+        for record, _ in records:
+            if isinstance(record, PodDecided):
+                node = record.node
+                if node and node not in self._used:
+                    self._use(node, self._state.pods[record.uid].pod)
+            elif isinstance(record, PodAdded) and record.pod.node_name:
+                self._use(record.pod.node_name, record.pod)
+
+    def _use(self, node: str, pod: Pod) -> None:
+        if not _is_daemon(pod):
             self._used.add(node)
 
     def go_on(self, state: SchedulerState) -> None:
@@ -153,8 +156,7 @@ class ClusterMeasures:
             {name: _deviation(offered[:, i], requested[:, i]) for name, i in columns.items()}
         )
         shares = {name: _total_share(requested[:, i], offered[:, i]) for name, i in columns.items()}
-        waiting = sum(map(self._waits, self._state.pods.values()))
-        self._samples.append(UseSample(self._state.now, shares, waiting))
+        self._samples.append(UseSample(self._state.now, shares, self._waiting()))
         free = np.maximum(offered - requested, 0)
         stranded = self._stranded(free)
         if stranded is not None:
@@ -195,13 +197,17 @@ class ClusterMeasures:
             stranded[~fits] += number / total
         return stranded
 
-    def _waits(self, pod_state: PodState) -> bool:
-        """Whether a pod waits for a node. Rules without a profile of its schedulerName do not queue
-        it, which must not look as if it had a node."""
-        if pod_state.queue is not None or pod_state.booked_node or pod_state.bound:
-            return pod_state.queue is not None
-        pod = pod_state.pod
-        return pod.scheduler_name in self._pods.schedulers and not pod.deleting
+    def _waiting(self) -> int:
+        """How many pods wait for a node. Rules without a profile of a pod's schedulerName do not
+        queue it, which must not look as if it had a node."""
+        waiting = 0
+        for pod_state in [pod for pod in self._state.pods.values() if not pod.booked_node]:
+            pod = pod_state.pod
+            if pod_state.queue is not None:
+                waiting += 1
+            elif not pod_state.bound:
+                waiting += pod.scheduler_name in self._pods.schedulers and not pod.deleting
+        return waiting
 
     def _is_used(self, row: int) -> bool:
         pods = self._state.nodes.residents[row].values()

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +15,8 @@ from eventsched.domain.records import (
     NodeDeleted,
     PodAdded,
     PodDecided,
+    PodUpdated,
+    Record,
     Stimulus,
     StreamStarted,
 )
@@ -22,7 +25,7 @@ from eventsched.domain.state import snapshot
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog, StoredRecord
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.queries.state_at import FoldedState, Opening
+from eventsched.runtime.queries.state_at import FoldedState, Opening, decoded
 from eventsched.runtime.queries.what_if.closed_loop import ClosedLoop
 from eventsched.runtime.queries.what_if.cluster_measures import (
     ClusterMeasures,
@@ -36,7 +39,6 @@ from eventsched.runtime.queries.what_if.pod_runs import recorded_runs
 from eventsched.runtime.queries.what_if.rules import OtherRules
 from eventsched.scheduling.engine import Engine
 
-_WITH_PODS = ("PodAdded", "PodUpdated")
 _MOST_LOOKED_AT = 100_000
 """Records after and before a range without decisions in which one is looked for."""
 _SAMPLES = 60
@@ -44,6 +46,13 @@ _SAMPLES = 60
 Progress = Callable[[int, int], None]
 """Called with the records that were read, and how many there are."""
 Watch = Callable[[Sequence[LogEntry]], None]
+
+
+class Step(NamedTuple):
+    """A step of a log: the position of its first record, and its records with their times (µs)."""
+
+    position: int
+    records: Sequence[tuple[Record, int]]
 
 
 @dataclass(frozen=True)
@@ -67,25 +76,22 @@ class Stretch:
                 return
             yield stored
 
-    def steps(self, progress: Progress = lambda done, total: None) -> Iterator[list[StoredRecord]]:
+    def steps(self, progress: Progress = lambda done, total: None) -> Iterator[Step]:
         """The records grouped by step; a step that ends after ``end`` is left out. Raises
-        CorruptLogError for a gap."""
-        step: list[StoredRecord] = []
-        first = expected = self.first
-        for stored in self.log.read(first) if first < self.end else ():
-            if stored.position != expected:
-                problem = f"is not there: position {stored.position} follows"
-                raise CorruptLogError(expected, problem)
-            expected += 1
-            if step and stored.cause != step[0].position:
-                yield step
-                progress(stored.position - first, self.end - first)
-                step = []
-            if stored.position >= self.end:
+        CorruptLogError."""
+        first = begin = position = self.first
+        step: list[tuple[Record, int]] = []
+        for at, cause, _, record in decoded(self.log, first, self.end + 1):
+            if step and cause != begin:
+                yield Step(begin, step)
+                progress(position - first, self.end - first)
+                begin, step = position, []
+            if position >= self.end:
                 return
-            step.append(stored)
+            step.append((record, at))
+            position += 1
         if step:
-            yield step
+            yield Step(begin, step)
 
 
 @dataclass(frozen=True)
@@ -127,16 +133,17 @@ def run_closed(
     records of the other side; ``with_detail`` they have their vectors and digests. Raises
     InputError for a range without decisions, and CorruptLogError."""
     new_nodes = changes.new_nodes(*_named_nodes(stretch, changes))
-    run = _ClosedRun(stretch, rules, changes, with_detail=with_detail, watch=watch)
+    with gc_tuning.paused():
+        run = _ClosedRun(stretch, rules, changes, with_detail=with_detail, watch=watch)
     if stretch.first:
         run.begin(new_nodes)
     gc_tuning.freeze(collect=False)
     every = max(1, (stretch.end - stretch.first) // _SAMPLES)
     for step in stretch.steps(progress):
         run.take(step)
-        if not stretch.first and step[0].position == 0:
+        if not stretch.first and step.position == 0:
             run.add_nodes(new_nodes)
-        if step[0].position // every != (step[-1].position + 1) // every:
+        if step.position // every != (step.position + len(step.records)) // every:
             run.sample()
     return run.outcome()
 
@@ -153,10 +160,11 @@ def run_open(
 
     loop = OpenLoop(_first_engine(stretch, rules), engine_of)
     if opening is not None:
-        loop.engine.restore(snapshot.encode(stretch.folded.state), stretch.first)
+        with gc_tuning.paused():
+            loop.engine.restore(snapshot.encode(stretch.folded.state), stretch.first)
     gc_tuning.freeze(collect=False)
     for step in stretch.steps(progress):
-        loop.take(step)
+        loop.take(step.position, step.records)
     if not loop.decisions:
         raise _without_decisions(stretch)
     return loop
@@ -212,25 +220,22 @@ class _ClosedRun:
             self._loop.in_step = False
             self._loop.put(NodeAdded(node=node))
 
-    def take(self, step: Sequence[StoredRecord]) -> None:
+    def take(self, step: Step) -> None:
         """The next step."""
-        at = step[0].at
+        first, at = step.records[0]
         self._old.advance(at)
         self._new.advance(at)
         try:
-            # Decoded twice: pod specs cache what they request of one side's nodes.
-            logged = [(stored.record, stored.at) for stored in step]
-            seen = step[0].record if step[0].kind in _WITH_PODS else logged[0][0]
-            self._loop.take(step[0].position, seen, logged)
+            self._loop.take(step.position, _with_own_spec(first), step.records)
         except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
-            raise CorruptLogError(step[0].position, f"does not fit: {problem!r}") from problem
-        self._before.take(logged, self._loop.history)
-        for record, _ in logged:
-            if isinstance(record, PodAdded):
+            raise CorruptLogError(step.position, f"does not fit: {problem!r}") from problem
+        self._before.take(step.records, self._loop.history)
+        for record, _ in step.records:
+            if type(record) is PodAdded:
                 # The state's pod: equal specs are one object there, whose requests are known.
                 added = self._loop.history.pods[record.pod.uid]
                 self._pods.take(added.pod, is_ours=added.queue is not None)
-            self._old.take(record)
+        self._old.take(step.records)
 
     def sample(self) -> None:
         """Takes a sample of both sides."""
@@ -266,15 +271,26 @@ class _ClosedRun:
         return {name: names[name] for name in sorted(names) if name not in chosen.profiles}
 
     def _made(self, logged: Sequence[LogEntry]) -> None:
+        if not logged:
+            return
         state = self._loop.engine.state
         if self._measured is not self._loop.engine:
             self._measured = self._loop.engine
             self._new.go_on(state)
         records = [(entry.record, entry.at) for entry in logged]
         self._after.take(records, state)
-        for record, _ in records:
-            self._new.take(record)
+        self._new.take(records)
         self._stored(logged)
+
+
+def _with_own_spec(record: Record) -> Record:
+    """The record for the other side. A pod's spec is one of its own: specs cache what they request
+    of one side's nodes."""
+    if not isinstance(record, PodAdded | PodUpdated):
+        return record
+    spec = msgspec.structs.replace(record.pod.spec)
+    spec.__dict__["key"] = record.pod.spec.key  # cached there: computing it takes longer
+    return type(record)(pod=msgspec.structs.replace(record.pod, spec=spec))
 
 
 def _first_engine(stretch: Stretch, rules: OtherRules, *, with_detail: bool = False) -> Engine:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from eventsched.domain.records import PodDecided, StreamStarted, TermBegan
+from eventsched.domain.records import PodDecided, Record, StreamStarted, TermBegan
+from eventsched.domain.records.log_entry import LogEntry
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import StoredRecord
 from eventsched.runtime.queries.what_if.choice_reasons import reason_of
 from eventsched.runtime.queries.what_if.pod_fates import Reason
 from eventsched.scheduling.engine import Engine
@@ -44,20 +44,20 @@ class OpenLoop:
         """Decisions that find no node now."""
         self.others: list[OtherChoice] = []
 
-    def take(self, step: Sequence[StoredRecord]) -> None:
-        """The next step of the log. Raises CorruptLogError."""
-        for stored in step:
+    def take(self, first: int, step: Sequence[tuple[Record, int]]) -> None:
+        """The next step of the log, which begins at a position: records and their times (µs).
+        Raises CorruptLogError."""
+        for position, (record, at) in enumerate(step, first):
             try:
-                record = stored.record
                 if isinstance(record, PodDecided) and record.uid in self.engine.state.pods:
-                    self._decide(record, stored.position)
+                    self._decide(record, position)
                 elif isinstance(record, StreamStarted) or (
                     isinstance(record, TermBegan) and record.engine
                 ):
                     self._go_on_with(self._engine_of_record(record))
-                self.engine.apply(stored.logged)
+                self.engine.apply(LogEntry(position, at, first, record))
             except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
-                raise CorruptLogError(stored.position, f"does not fit: {problem!r}") from problem
+                raise CorruptLogError(position, f"does not fit: {problem!r}") from problem
 
     def _go_on_with(self, engine: Engine) -> None:
         if self.engine.position:

@@ -1,6 +1,7 @@
 """What the cluster answers to decisions that history did not make: in virtual time, by delays that
 are those of history's own outcomes."""
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -25,6 +26,9 @@ from eventsched.domain.records import (
 )
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.state.scheduler_state import SchedulerState
+
+_WITH_INTENTS = frozenset((BindIntended, PodDecided, PreemptionDecided, PreparationIntended))
+"""The kinds of records that may have intents."""
 
 
 class DueOutcome(NamedTuple):
@@ -96,23 +100,24 @@ class OwnOutcomes:
 
 def bind_of(record: Record) -> PodDecided | BindIntended | None:
     """The record if it is an intent to bind."""
-    if isinstance(record, BindIntended):
-        return record
-    if isinstance(record, PodDecided) and record.outcome is Outcome.SCHEDULED:
-        return record
-    return None
+    if isinstance(record, PodDecided):
+        return record if record.outcome is Outcome.SCHEDULED else None
+    return record if isinstance(record, BindIntended) else None
 
 
 def writes_of(intended: PreparationIntended) -> list[Any]:
     return [write for group in intended.writes.values() for write in group]
 
 
-def intents_of(logged: Any) -> tuple[set[str], set[str], dict[str, set[Any]]]:
-    """The pods of intents to bind, the pods that are evicted, and the writes by pod."""
+def intents_of(logged: Iterable[tuple[Record, int]]) -> tuple[set[str], set[str], dict[str, Any]]:
+    """The pods of intents to bind, the pods that are evicted, and the writes by pod, of records
+    and their times."""
     binds: set[str] = set()
     evicted: set[str] = set()
     writes: dict[str, set[Any]] = {}
-    for record in logged:
+    for record, _ in logged:
+        if type(record) not in _WITH_INTENTS:
+            continue
         if (bind := bind_of(record)) is not None:
             binds.add(bind.uid)
         elif isinstance(record, PreemptionDecided):

@@ -120,6 +120,12 @@ class Fates:
         return fate
 
 
+_TAKEN = frozenset(
+    (BindIntended, PodAdded, PodDecided, PodDeleted, PodUnreserved, PreemptionDecided)
+)
+"""The kinds that say something of a pod's life."""
+
+
 class LifeRecorder:
     """Notes the lives of pods on one side, from its records."""
 
@@ -132,7 +138,7 @@ class LifeRecorder:
 
     def take(self, records: Iterable[tuple[Record, int]], state: SchedulerState) -> None:
         """Takes records and their times (µs) after they were applied to ``state``."""
-        for record, at in records:
+        for record, at in [each for each in records if type(each[0]) in _TAKEN]:
             match record:
                 case PodDecided():
                     self.decisions += 1
