@@ -52,13 +52,13 @@ Bools = NDArray[np.bool_]
 Strategy = Callable[[Int64s, Int64s], Int64s]
 """(requested with the pod, allocatable, never 0), int64[k, n] each → int64[k, n] of 0..100."""
 
-
 _TYPES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 _MULTIPLIABLE = 2**56
 """Amounts below this can be multiplied by 100 within int64."""
 _MAX_BITS = 14
 """The number of resources that fit into a code as bits."""
+_BITS = 2 << np.arange(_MAX_BITS, dtype=np.int64)
 _MAX_PATTERNS = 4096
 """After this number of different sets of bits that do not fit into a code, their numbering begins
 again: pods of new templates bring new ones for as long as the process runs."""
@@ -274,10 +274,13 @@ class NodeResourcesFit:
 def _bits(lacking: Bools, amounts: Int64s, allocatable: Int64s, places: Sequence[int]) -> Int64s:
     """One bit for each resource that a node lacks, at 1 + its place; bit 0 if a request is larger
     than the whole node (as upstream, not for the number of pods)."""
-    codes = np.zeros(lacking.shape[1], dtype=np.int64)
-    codes |= (lacking[1:] & (amounts[1:] > allocatable[1:])).any(axis=0)
-    for place, row in zip(places, lacking, strict=True):
-        codes |= row.astype(np.int64) << min(1 + place, 62)
+    if len(lacking) <= _MAX_BITS:
+        codes: Int64s = _BITS[list(places)] @ lacking  # a sum of different bits
+    else:
+        shifts = np.array([min(1 + place, 62) for place in places])[:, None]
+        codes = np.bitwise_or.reduce(lacking.astype(np.int64) << shifts)
+    if np.count_nonzero(larger := amounts[1:] > allocatable[1:]):
+        codes |= (lacking[1:] & larger).any(axis=0)
     return codes
 
 
@@ -322,7 +325,7 @@ def _strategy_function(strategy: ScoringStrategy) -> Strategy:
 
 
 def _weighted_sum(scores: Int64s, weights: tuple[int, ...]) -> Int64s:
-    total: Int64s = scores[0] * weights[0]
+    total: Int64s = scores[0] if weights[0] == 1 else scores[0] * weights[0]
     for index in range(1, len(weights)):
         total += scores[index] if weights[index] == 1 else scores[index] * weights[index]
     return total

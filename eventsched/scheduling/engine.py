@@ -192,8 +192,10 @@ class Engine:
     def due(self) -> int | None:
         """When (µs) TimePassed has to be observed next, apart from the flush."""
         queue = self._step.queue
-        times = [at for at in (queue.next_deadline(), queue.next_backoff()) if at is not None]
-        return min(times, default=None)
+        deadline, backoff = queue.next_deadline(), queue.next_backoff()
+        if deadline is None or backoff is None:
+            return backoff if deadline is None else deadline
+        return min(deadline, backoff)
 
     @property
     def flush_due(self) -> int | None:

@@ -6,6 +6,12 @@ from eventsched.domain.objects.registry import TYPES
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.framework.sampling import of_nodes
 
+_COMPARED = frozenset((
+    records.PodAdded, records.PodUpdated, records.PodDeleted,
+    records.NodeAdded, records.NodeUpdated, records.NodeDeleted,
+    records.ExtenderAnswered, records.SamplesTaken, records.ObjectChanged, records.ObjectDeleted,
+))  # fmt: skip
+"""The kinds of stimuli that are compared."""
 ROW_REST = 600_000_000
 """How long (µs) the row of a deleted node stays free: what still refers to it (requests to an
 extender, and answers on their way) is over by then."""
@@ -15,6 +21,8 @@ def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimul
     """The stimulus relative to the state: an addition of a known object is an update, an update of
     an unknown one an addition. None for the deletion of something unknown and for an answer that is
     not awaited."""
+    if type(stimulus) not in _COMPARED:
+        return stimulus
     pods, nodes = state.pods, state.nodes.rows
     match stimulus:
         case records.PodAdded() if stimulus.pod.uid in pods:
@@ -50,6 +58,8 @@ def _free_row(state: SchedulerState) -> int:
 
 def is_no_change(state: SchedulerState, stimulus: records.Stimulus) -> bool:
     """Whether an update has the value that the state already holds."""
+    if type(stimulus) not in _COMPARED:
+        return False
     match stimulus:
         case records.PodUpdated():
             return state.pods[stimulus.pod.uid].pod == stimulus.pod

@@ -174,8 +174,9 @@ class NodeTable:
         _, load, other = self.columns.usage_of(pod.spec)
         if sign < 0:
             load = -load
-        self.books[row, REQUESTED:, : load.shape[1]] += load
-        self.totals[REQUESTED, : load.shape[1]] += load[0]
+        books, totals = self.books[row, REQUESTED:, : load.shape[1]], self.totals[REQUESTED]
+        books += load
+        totals[: load.shape[1]] += load[0]
         self._place_rest(row, pod, other, sign)
         self.usage_journal.note(row)
         if sign < 0 and self.columns.withdrawn:

@@ -272,7 +272,7 @@ class Registry:
 
     def version(self, *kinds: type[ClusterObject]) -> tuple[int, ...]:
         """A value that differs after each change of an object of these types."""
-        return tuple(self._versions[kind] for kind in kinds)
+        return tuple([self._versions[kind] for kind in kinds])
 
     @property
     def end(self) -> int:

@@ -76,6 +76,8 @@ class Binding:
         if isinstance(stimulus, records.PodUpdated):
             self._ask_permit(stimulus.pod.uid)
         changed = self._step.groups.changed()
+        if not changed:
+            return
         for group in changed:
             for uid in group.in_order(group.members):
                 self._ask_permit(uid)

@@ -75,5 +75,7 @@ class ClassCache:
         """Updates the size of a class. A class grows with its first use, and seldom later, so it
         is measured when the next class is added and when it is used again."""
         size = columns.bytes
+        if size == self._sizes.get(key):
+            return
         self._held += size - self._sizes.get(key, 0)
         self._sizes[key] = size

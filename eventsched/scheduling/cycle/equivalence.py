@@ -35,6 +35,9 @@ from eventsched.scheduling.framework.profile import Filter, Profile, Score
 _OVERHEAD = 16_384
 """Approximate bytes of a class besides its arrays."""
 
+_FEW = 128
+"""Up to this number of rows, counting in plain Python is faster than a sort."""
+
 INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
 
 
@@ -45,6 +48,7 @@ class EquivalenceClass:
         """Runs PreFilter and PreScore once: for a signed plugin they depend on the pod alone.
         Raises PluginError."""
         self.unsigned = unsigned
+        self.unsigned_pre_filters = [p for p in profile.pre_filter if p.name in unsigned]
         self.refusal: Refusal | None = None
         self.narrowed: NodeSets = []
         skipped = self._pre_filter(profile, pod, unsigned, cycle)
@@ -80,12 +84,17 @@ class EquivalenceClass:
         """The recorder's state of the class (see judgement_recording.py)."""
         self.pod_specific_record: Any = None
         """The same for decisions with pod-specific verdicts."""
+        self._column_bytes = 0
         self._spec_bytes = len(pod.spec.key)
         self.dry_run_caches: dict[int, Any] = {}
         """What is remembered of dry runs, by the priority of the pod (see
         dry_run.py)."""
         self._feasible: Rows | None = None
         self._static: Keys = np.zeros(0, dtype=np.int32)
+        self._is_plain: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+        """The rows whose scores that do not depend on usage are known to be 0."""
+        self._plain_total = sum(cache.total_of_zero for cache in self.caches)
+        """The total of such a row, without the scores that depend on usage."""
         self._cursors = (-1, -1, -1)
 
     def _pre_filter(
@@ -128,7 +137,7 @@ class EquivalenceClass:
     def rows(self) -> Rows:
         """The rows of these nodes, ascending."""
         if self._feasible is None:
-            self._feasible = np.flatnonzero(self.keys == KEY_PASSES)
+            self._feasible = (self.keys == KEY_PASSES).nonzero()[0]
         return self._feasible
 
     def static_keys(self, rows: Rows) -> Keys:
@@ -143,16 +152,8 @@ class EquivalenceClass:
     @property
     def bytes(self) -> int:
         """Memory held by the columns, and by the spec that they are kept under."""
-        raws = sum(cache.raw.nbytes for cache in self.caches)
-        dry_runs: int = sum(cache.bytes for cache in self.dry_run_caches.values())
-        return (
-            _OVERHEAD
-            + self._spec_bytes
-            + self.keys.nbytes * 2
-            + self.totals.nbytes
-            + raws
-            + dry_runs
-        )
+        dry_runs: int = sum([cache.bytes for cache in self.dry_run_caches.values()])
+        return _OVERHEAD + self._spec_bytes + self._column_bytes + dry_runs
 
     def refresh(self, table: NodeTable, cycle: Cycle, pod: Pod) -> None:
         """Brings all columns up to date with the table. Raises PluginError; all columns are then
@@ -185,11 +186,15 @@ class EquivalenceClass:
             self.unrecorded.append(np.arange(len(self.keys), size, dtype=np.intp))
             self.keys_changed = self.static_changed = True
         self._static = longer(self._static, size, KEY_NO_NODE)
+        self._is_plain = longer(self._is_plain, size, 0)
         self.counts[KEY_NO_NODE] = self.counts.get(KEY_NO_NODE, 0) + size - len(self.keys)
         self.keys = longer(self.keys, size, KEY_NO_NODE)
         self.totals = longer(self.totals, size, NOT_FEASIBLE)
         for cache in self.caches:
             cache.grow(size)
+        columns = (self.keys, self._static, self.totals, self._is_plain)
+        raws = sum(cache.raw.nbytes for cache in self.caches)
+        self._column_bytes = raws + sum(column.nbytes for column in columns)
 
     def _compute(
         self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows
@@ -202,6 +207,7 @@ class EquivalenceClass:
             static = np.where(table.alive[changed_nodes], KEY_PASSES, KEY_NO_NODE).astype(np.int32)
             _lower(static, self._static_filters, cycle, pod, nodes)
             self._static[changed_nodes] = static
+            self._is_plain[changed_nodes] = False
         keys = self._static[rows]
         _lower(keys, self._dynamic_filters, cycle, pod, view)
         before = self.keys[rows]
@@ -222,7 +228,7 @@ class EquivalenceClass:
     def _rescore(self, table: NodeTable, cycle: Cycle, pod: Pod, rows: Rows) -> bool:
         """The common case, after pods were placed or ended: on these rows only results that depend
         on usage can have changed. Returns False if all must be computed again instead: a row passes
-        that did not before, a normalisation may change, or a score is out of range."""
+        whose other scores are not known, a normalisation may change, or a score is out of range."""
         if not self._rescorable:
             return False
         if not len(rows):
@@ -230,52 +236,62 @@ class EquivalenceClass:
         view = NodeView(table, rows)
         keys = self._static[rows]
         lowered = _lower(keys, self._dynamic_filters, cycle, pod, view)
+        returns = False
         # If all nodes passed before and still do, no key can differ.
         if lowered or len(self.counts) > 1 or KEY_PASSES not in self.counts:
-            if not self._refuse(rows, keys):
-                return False
             feasible = keys == KEY_PASSES
+            differs = keys != self.keys[rows]
+            if np.count_nonzero(differs):
+                if not self._put_keys(rows[differs], keys[differs]):
+                    return False
+                returns = bool(np.count_nonzero(differs & feasible))
             if np.count_nonzero(feasible) < len(rows):
                 rows = rows[feasible]
                 if not len(rows):
                     return True
-                view = NodeView(table, rows)
+                view = view.part(feasible)
         answers = [cache.score(cycle, pod, view) for cache in self._dynamic_caches]
         totals = self.totals[rows]
+        changed = np.zeros(len(rows), dtype=bool) if returns else None
         for cache, (scores, outliers) in zip(self._dynamic_caches, answers, strict=True):
             if outliers is not None:
                 return False
-            totals += cache.change(rows, scores)
+            difference = cache.change(rows, scores)
+            if changed is not None:
+                changed |= difference != 0
+            totals += difference if cache.score.weight == 1 else difference * cache.score.weight
         self.totals[rows] = totals
         if self.unrecorded is not None:
-            self.unrecorded.append(rows)
+            self.unrecorded.append(rows if changed is None else rows[changed])
         return True
 
-    def _refuse(self, rows: Rows, keys: Keys) -> bool:
-        """Stores ``keys`` if the rows whose key changes are all refused now. Returns False, and
-        changes nothing, if a row passes now, or if a refused row has a normalised score: the
-        largest score may then change."""
-        before = self.keys[rows]
-        differs = keys != before
-        if not np.count_nonzero(differs):
-            return True
-        gone, keys = rows[differs], keys[differs]
-        if KEY_PASSES in keys:
-            return False
-        for cache in self.caches:
+    def _put_keys(self, rows: Rows, keys: Keys) -> bool:
+        """Stores other keys of rows. The totals of rows that pass now are without the scores that
+        depend on usage. Returns False, and changes nothing, if a row passes whose other scores are
+        not known, or if a refused row has a normalised score: the largest score may then change."""
+        passes = keys == KEY_PASSES
+        returning, gone = rows[passes], rows
+        if len(returning):
+            if np.count_nonzero(self._is_plain[returning]) < len(returning):
+                return False
+            gone = rows[~passes]
+        scored = [cache for cache in self.caches if not cache.is_zero] if len(gone) else []
+        for cache in scored:
             scaled = cache.score.normalization is not Normalization.IDENTITY
             if scaled and np.count_nonzero(cache.raw[gone]):
                 return False
-        self._count(before[differs], -1)
+        self._count(self.keys[rows], -1)
         self._count(keys, 1)
-        self.keys[gone], self.totals[gone] = keys, NOT_FEASIBLE
+        self.keys[rows] = keys
+        self.totals[gone], self.totals[returning] = NOT_FEASIBLE, self._plain_total
         self.keys_changed, self._feasible = True, None
-        nothing = np.zeros(len(gone), dtype=np.uint8)
-        for cache in self.caches:
-            if np.count_nonzero(cache.put(gone, nothing)) and not cache.score.dynamic:
+        for cache in scored:
+            if cache.score.dynamic:
+                cache.clear(gone)
+            elif np.count_nonzero(cache.put(gone, np.zeros(len(gone), dtype=np.uint8))):
                 self.static_changed = True
         if self.unrecorded is not None:
-            self.unrecorded.append(gone)
+            self.unrecorded.append(rows)
         return True
 
     def _score(
@@ -303,12 +319,16 @@ class EquivalenceClass:
                     keys[outside] = np.minimum(keys[outside], cache.score.refusal)
             columns.append(values)
         differs = np.zeros(len(rows), dtype=bool)
+        plain = stale & (keys == KEY_PASSES)
         for cache, values in zip(self.caches, columns, strict=True):
             values[keys != KEY_PASSES] = 0
+            if not cache.score.dynamic:
+                plain &= values == 0
             changed = cache.put(rows, values)
             if not cache.score.dynamic and np.count_nonzero(changed):
                 self.static_changed = True
             differs |= changed
+        self._is_plain[rows[plain]] = True
         return differs
 
     def _total(self, rows: Rows, differs: NDArray[np.bool_]) -> None:
@@ -325,17 +345,20 @@ class EquivalenceClass:
             self.unrecorded.append(changed)
 
     def _count(self, keys: Keys, sign: int) -> None:
-        if len(keys) == 1:
-            rows_by_key: list[tuple[CycleKey, int]] = [(keys[0].item(), 1)]
+        if len(keys) <= _FEW:
+            for key in keys.tolist():
+                self._add(key, sign)
+            return
+        values, numbers = np.unique(keys, return_counts=True)
+        for key, number in zip(values.tolist(), numbers.tolist(), strict=True):
+            self._add(key, sign * number)
+
+    def _add(self, key: CycleKey, number: int) -> None:
+        left = self.counts.get(key, 0) + number
+        if left:
+            self.counts[key] = left
         else:
-            values, numbers = np.unique(keys, return_counts=True)
-            rows_by_key = list(zip(values.tolist(), numbers.tolist(), strict=True))
-        for key, number in rows_by_key:
-            left = self.counts.get(key, 0) + sign * number
-            if left:
-                self.counts[key] = left
-            else:
-                del self.counts[key]
+            del self.counts[key]
 
 
 def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes: NodeView) -> bool:
@@ -345,8 +368,7 @@ def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes:
     for plugin in filters:
         codes = plugin(cycle, pod, nodes)
         if codes is not None and np.count_nonzero(codes):
-            refused = codes > 0
-            refusals = (codes[refused] + plugin.position * CODES_A_FILTER).astype(np.int32)
-            keys[refused] = np.minimum(keys[refused], refusals)
+            refusals = codes + plugin.position * CODES_A_FILTER
+            np.minimum(keys, refusals, out=keys, where=codes.astype(bool), casting="same_kind")
             lowered = True
     return lowered

@@ -185,11 +185,8 @@ def _pre_filter(
     PluginError."""
     refusal, narrowed = equivalence_class.refusal, list(equivalence_class.narrowed)
     skipped: set[str] = set()
-    for plugin in profile.pre_filter:
-        if plugin.name in equivalence_class.unsigned:
-            refusal = ask_pre_filter(
-                plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal
-            )
+    for plugin in equivalence_class.unsigned_pre_filters:
+        refusal = ask_pre_filter(plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal)
     uncached = [
         plugin for plugin in equivalence_class.uncached_filters if plugin.name not in skipped
     ]

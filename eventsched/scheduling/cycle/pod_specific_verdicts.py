@@ -121,6 +121,8 @@ class PodSpecificVerdicts:
 
     def refuse_for_nominated(self, rows: Rows, refused: Keys) -> None:
         """Refuses rows that have no room for the pod besides their nominated pods."""
+        if not len(rows):
+            return
         before = self.keys[rows]
         other = (refused != before) & (before != KEY_NO_NODE) & (before != KEY_EXCLUDED)
         if np.count_nonzero(other):

@@ -6,7 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
-from eventsched.domain.records.verdicts import Normalization, column_digest, normalized
+from eventsched.domain.records.verdicts import (
+    MAX_NODE_SCORE,
+    Normalization,
+    column_digest,
+    normalized,
+)
 from eventsched.scheduling.framework.profile import Score
 
 _NO_CHANGE = np.zeros(1, dtype=np.int64)
@@ -23,6 +28,17 @@ class ScoreCache:
         self.column = score.column(() if score.normalization is Normalization.IDENTITY else (0,))
         self._digest: bytes | None = None
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether all raw scores are known to be 0."""
+        return self.column.parameters == (0,)
+
+    @property
+    def total_of_zero(self) -> int:
+        """What a raw score of 0 adds to a total."""
+        is_reversed = self.score.normalization is Normalization.REVERSED
+        return MAX_NODE_SCORE * self.score.weight if is_reversed else 0
+
     def grow(self, size: int) -> None:
         """Adds rows up to ``size``, filled with 0."""
         if len(self.raw) != size:
@@ -37,16 +53,21 @@ class ScoreCache:
             self._digest = None
         return changed
 
+    def clear(self, rows: Rows) -> None:
+        """Stores 0 as the raw scores of rows."""
+        self.raw[rows] = 0
+        self._digest = None
+
     def change(self, rows: Rows, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Stores raw scores of a plugin without normalisation. Returns int64[n]: what to add to the
-        totals of these rows."""
+        """Stores raw scores of a plugin without normalisation. Returns int64[n]: how much they
+        rose, before the plugin's weight."""
         if len(rows) == 1 and values[0] == self.raw[rows[0]]:
             return _NO_CHANGE
         difference: NDArray[np.int64] = values - self.raw[rows]
         if np.count_nonzero(difference):
             self.raw[rows] = values
             self._digest = None
-        return difference * self.score.weight
+        return difference
 
     def rescale(self) -> bool:
         """Updates the normalisation to the largest raw score. Returns whether it changed."""

@@ -119,12 +119,15 @@ class Status(NamedTuple):
     @classmethod
     def skip(cls) -> "Status":
         """This plugin does not apply to this pod."""
-        return cls(Code.SKIP)
+        return _SKIP
 
     @property
     def rejected(self) -> bool:
         """Whether the pod was refused: neither success nor an error."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
+
+
+_SKIP = Status(Code.SKIP)
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,8 @@ class PodGroups:
         """The groups that have lost a pod, have a changed pod, or have reached their minimum since
         the last call, if any pods are left. A new pod without a node is not a change: it is
         scheduled itself."""
+        if not self._changed:
+            return []
         groups = [self._groups[name] for name in self._changed if name in self._groups]
         self._changed.clear()
         return groups

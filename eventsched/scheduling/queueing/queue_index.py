@@ -81,12 +81,14 @@ class QueueIndex:
     def note(self, uid: str, signatures: Callable[[PodState], tuple[Any, ...]]) -> None:
         """Updates the indexes with where the pod is now. Called after each record that moves it."""
         reservation = self._state.reservations.get(uid)
-        self._note_waits(uid, self.waiting_at_permit, reservation.waits if reservation else _NONE)
-        self._note_permit_waits(uid, reservation)
-        self._note_waits(
-            uid, self.waiting_in_pre_bind, reservation.preparing if reservation else _NONE
-        )
-        self.prebind_waits.note(uid, waits=uid in self.waiting_in_pre_bind)
+        waits = reservation.waits if reservation else _NONE
+        if waits or uid in self.waiting_at_permit:
+            self._note_waits(uid, self.waiting_at_permit, waits)
+            self._note_permit_waits(uid, reservation)
+        preparing = reservation.preparing if reservation else _NONE
+        if preparing or uid in self.waiting_in_pre_bind:
+            self._note_waits(uid, self.waiting_in_pre_bind, preparing)
+            self.prebind_waits.note(uid, waits=uid in self.waiting_in_pre_bind)
         pod_state = self._state.pods.get(uid)
         queue = pod_state.queue if pod_state else None
         before = self._counted.pop(uid, None)

@@ -48,7 +48,7 @@ Progress = Callable[[int, int], None]
 Watch = Callable[[Sequence[LogEntry]], None]
 
 
-class Step(NamedTuple):
+class HistoryStep(NamedTuple):
     """A step of a log: the position of its first record, and its records with their times (µs)."""
 
     position: int
@@ -76,14 +76,14 @@ class Stretch:
                 return
             yield stored
 
-    def steps(self, progress: Progress = lambda done, total: None) -> Iterator[Step]:
+    def steps(self, progress: Progress = lambda done, total: None) -> Iterator[HistoryStep]:
         """The records grouped by step; a step that ends after ``end`` is left out. Raises
         CorruptLogError."""
         first = begin = position = self.first
         step: list[tuple[Record, int]] = []
         for at, cause, _, record in decoded(self.log, first, self.end + 1):
             if step and cause != begin:
-                yield Step(begin, step)
+                yield HistoryStep(begin, step)
                 progress(position - first, self.end - first)
                 begin, step = position, []
             if position >= self.end:
@@ -91,7 +91,7 @@ class Stretch:
             step.append((record, at))
             position += 1
         if step:
-            yield Step(begin, step)
+            yield HistoryStep(begin, step)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class _ClosedRun:
             self._loop.in_step = False
             self._loop.put(NodeAdded(node=node))
 
-    def take(self, step: Step) -> None:
+    def take(self, step: HistoryStep) -> None:
         """The next step."""
         first, at = step.records[0]
         self._old.advance(at)
