@@ -30,6 +30,7 @@ from eventsched.cli.main import main as eventsched
 from eventsched.cli.output.tables import table
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
+from eventsched.runtime import gc_tuning
 
 _LOAD = "nodes=100,pods=3000,shape=tight,rate=20,runtime=300,rollouts=3m,seed=2"
 _POD = b"""
@@ -109,6 +110,7 @@ def main() -> int:
     parser.add_argument("--data-dir", type=Path, help="the log of an earlier simulation")
     parser.add_argument("--runs", type=int, default=9, help="of each question, the first apart")
     options = parser.parse_args()
+    gc_tuning.freeze()  # as serve does
     with _folder(options) as folder, opened_streams(None, folder) as streams:
         app = application(Desk(streams, FoldedStates()), OpenGate(local_only=False))
         found = asyncio.run(_measured(app, options.runs))

@@ -19,6 +19,7 @@ from eventsched.api.gates.static_tokens import StaticTokens
 from eventsched.cluster.kube.http.access import require_known
 from eventsched.domain.errors import InputError
 from eventsched.pages.site import site
+from eventsched.runtime import gc_tuning
 from eventsched.web.http.certificates import Certificates, Files, SelfMade, own_names
 from eventsched.web.http.https_server import Place, is_loopback, serving_at
 
@@ -181,6 +182,7 @@ async def _serve(
     async with gates as gate:
         api = application(desk, gate)
         app = site(api, what_ifs=desk.what_ifs) if has_pages else api
+        gc_tuning.freeze(collect=False)  # else answers wait for collections of all that is kept
         async with serving_at(place, app) as url:
             announced(f"{url}{ROOT}")
             await ended.wait()

@@ -207,16 +207,23 @@ def decisions_of(stream: LoggedStream, rows: Sequence[Any]) -> list[Decision]:
 def dominant_refusals(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, int]:
     """The number of the verdict to name first, by position of the decision: see
     dominant_refusal.py."""
+    return {seq: numbers[0] for seq, numbers in refused_numbers(stream, seqs).items()}
+
+
+def refused_numbers(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, list[int]]:
+    """The numbers of the verdicts of decisions that refused a node, by position; the one to name
+    first is the first."""
     if not seqs:
         return {}
-    best: dict[int, tuple[int, int, int]] = {}
+    found: dict[int, list[tuple[int, int, int]]] = {}
     rows = stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=tuple(seqs))
-    meanings = stream.rows.refusals({row["number"] for row in rows})
+    numbers = {row["number"] for row in rows}
+    meanings = stream.rows.refusals(numbers)
+    ranks = {each: refusal_rank(meanings[each].plugin, meanings[each].code) for each in numbers}
     for row in rows:
-        refusal = meanings[row["number"]]
-        rank = (refusal_rank(refusal.plugin, refusal.code), -row["nodes"], row["number"])
-        best[row["seq"]] = min(rank, best.get(row["seq"], rank))
-    return {seq: rank[2] for seq, rank in best.items()}
+        number = row["number"]
+        found.setdefault(row["seq"], []).append((ranks[number], -row["nodes"], number))
+    return {seq: [number for *_, number in sorted(each)] for seq, each in found.items()}
 
 
 # --- one decision -----------------------------------------------------------------------------

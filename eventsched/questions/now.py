@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.units import is_virtual
@@ -27,6 +27,8 @@ MOST_REASONS = 20
 """Reasons that are listed, those of most pods first."""
 _COUNTED = 5_000
 """Decisions that are looked at for their rate."""
+_NEAR = 50_000
+"""Records in which that many decisions are, as a rule."""
 _MEASURED = 500
 """Placements whose waiting time is measured."""
 
@@ -71,10 +73,7 @@ FROM eventsched_log.epoch e WHERE e.stream = :s AND e.epoch = :epoch
 _RATE = """
 SELECT count(*) AS looked, min(d.at) AS first,
        count(*) FILTER (WHERE d.at > :after{visible}) AS decisions
-FROM (
-    SELECT d.at, d.pod FROM eventsched_log.decision d
-    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
-) AS d {join}
+FROM eventsched_log.decision d {join}WHERE d.stream = :s AND d.seq >= :floor AND d.seq < :end
 """
 _PLACED = """
 SELECT placed.at - (SELECT min(m.at) FROM eventsched_log.queue_move m
@@ -85,9 +84,9 @@ FROM (SELECT d.at, d.pod FROM eventsched_log.decision d
       ORDER BY d.seq DESC LIMIT :most) AS placed
 """
 _FLOOR = """
-SELECT min(newest.seq) AS floor FROM (
+SELECT min(newest.seq) AS floor, count(*) AS decisions FROM (
     SELECT d.seq FROM eventsched_log.decision d
-    WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
+    WHERE d.stream = :s AND d.seq >= :low AND d.seq < :end ORDER BY d.seq DESC LIMIT :most
 ) AS newest
 """
 _JOIN = "JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = d.pod "
@@ -108,6 +107,7 @@ def now_of(
     present = present_after(newest)
     visible, values = sees.condition("n.namespace")
     states = _states(stream, visible, values, present)
+    decisions = newest_decisions(stream, head["next"])
     return Now(
         stream=stream.name,
         position=head["next"],
@@ -116,8 +116,8 @@ def now_of(
         pending=sum(state.pods for state in states if state.state in PENDING_STATES),
         states=states,
         reasons=_reasons(stream, visible, values, present),
-        decisions_per_second=decision_rate(stream, sees, present, head["next"]),
-        waits=last_waits(stream, sees, head["next"]),
+        decisions_per_second=decision_rate(stream, sees, present, decisions),
+        waits=last_waits(stream, sees, decisions),
         log=_log(head, last, clock, virtual=virtual),
         leader=_leader(stream, head),
         nodes=nodes if sees.is_whole else None,
@@ -171,28 +171,44 @@ def _reasons(
     return sorted(found.values(), key=lambda each: -each.pods)[:MOST_REASONS]
 
 
-def decision_rate(stream: LoggedStream, sees: Visibility, now: int, end: int) -> float:
-    """Decisions a second in the minute before ``now`` (µs), of those before position ``end``; if
-    there are too many to look at, in the time that the newest ones took."""
+class NewestDecisions(NamedTuple):
+    """Where the newest decisions before position ``end`` begin; 0 of none."""
+
+    floor: int
+    end: int
+
+
+def newest_decisions(stream: LoggedStream, end: int) -> NewestDecisions:
+    """The decisions before a position that are looked at."""
+    # Near ones first: without statistics, as of a new partition, Postgres reads and sorts the whole
+    # range for them.
+    for low in (max(0, end - _NEAR), 0):
+        [row] = stream.rows.all(_FLOOR, most=_COUNTED, low=low, end=end)
+        if row["decisions"] == _COUNTED:
+            break
+    return NewestDecisions(row["floor"] or 0, end)
+
+
+def decision_rate(
+    stream: LoggedStream, sees: Visibility, now: int, newest: NewestDecisions
+) -> float:
+    """Decisions a second in the minute before ``now`` (µs), of the ``newest``; if there are too
+    many to look at, in the time that these took."""
     visible, values = sees.condition("p.namespace")
     query = _RATE.format(visible=visible, join=_LEFT_JOIN if visible else "")
     after = now - _MINUTE
-    row = stream.rows.one(query, most=_COUNTED, after=after, end=end, **values)
+    row = stream.rows.one(query, after=after, **newest._asdict(), **values)
     assert row is not None
     if row["looked"] < _COUNTED or row["first"] <= after:
         return int(row["decisions"]) / 60
     return float(row["decisions"] * 1e6 / max(1, now - row["first"]))
 
 
-def last_waits(stream: LoggedStream, sees: Visibility, end: int) -> Waits:
-    """How long the last pods that got a node before position ``end`` had waited."""
-    floor = stream.rows.one(_FLOOR, most=_COUNTED, end=end)
-    if floor is None or floor["floor"] is None:
-        return Waits(pods=0, p50_seconds=None, p99_seconds=None)
+def last_waits(stream: LoggedStream, sees: Visibility, newest: NewestDecisions) -> Waits:
+    """How long the last pods of the ``newest`` decisions that got a node had waited."""
     visible, values = sees.condition("p.namespace")
     query = _PLACED.format(visible=visible, join=_JOIN if visible else "")
-    bounds = {"floor": floor["floor"], "end": end}
-    rows = stream.rows.all(query, most=_MEASURED, **bounds, **values)
+    rows = stream.rows.all(query, most=_MEASURED, **newest._asdict(), **values)
     waited = sorted(row["waited"] / 1e6 for row in rows if row["waited"] is not None)
     if not waited:
         return Waits(pods=0, p50_seconds=None, p99_seconds=None)

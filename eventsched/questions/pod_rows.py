@@ -80,11 +80,15 @@ WHERE n.stream = :s{conditions} ORDER BY {key} {order}, n.seq {order} LIMIT :lim
 _COUNT = """
 SELECT count(*) AS pods FROM {source} n WHERE n.stream = :s{conditions}
 """
+# A lookup for each: without statistics, as of a new partition, Postgres reads all decisions.
 _DECIDED = """
 SELECT d.seq, d.at, CAST(d.outcome AS text) AS outcome, CAST(d.pod AS text) AS uid, d.node,
        (SELECT min(m.at) FROM eventsched_log.queue_move m
         WHERE m.stream = :s AND m.pod = d.pod) AS queued
-FROM eventsched_log.decision d WHERE d.stream = :s AND d.seq IN :seqs
+FROM unnest(CAST(:seqs AS bigint[])) AS asked (seq)
+CROSS JOIN LATERAL (
+    SELECT * FROM eventsched_log.decision e WHERE e.stream = :s AND e.seq = asked.seq OFFSET 0
+) d
 """
 _EDGE = """
 SELECT min(w.seq) AS edge, count(*) AS looked FROM (
@@ -330,7 +334,7 @@ def numbers_of_group(stream: LoggedStream, group: ReasonGroup) -> list[int]:
 def pod_rows_of(stream: LoggedStream, rows: Sequence[Any], present: int) -> list[PodRow]:
     """The answer's rows for those of pod_now. ``present`` is the time up to which pods wait."""
     seqs = [row["decided_seq"] for row in rows if row["decided_seq"] is not None]
-    decided = {row["seq"]: row for row in stream.rows.all(_DECIDED, seqs=seqs)} if seqs else {}
+    decided = {row["seq"]: row for row in stream.rows.all(_DECIDED, seqs=tuple(seqs))}
     failed = [seq for seq, row in decided.items() if row["outcome"] in _FAILED]
     named = _refusals(stream, rows, dominant_refusals(stream, failed))
     return [_pod(row, decided.get(row["decided_seq"]), named, present) for row in rows]

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from threading import Lock, RLock
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.state_output import with_times
 from eventsched.domain.errors import InputError
+from eventsched.domain.nodes.node_table import REQUESTED
 from eventsched.domain.records import Queue
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -23,6 +26,7 @@ from eventsched.history.past_state.state_differences import ComparedState
 from eventsched.history.past_state.state_document import (
     node_document,
     pod_document,
+    resources_document,
     row_of,
     state_document,
 )
@@ -287,22 +291,23 @@ def _folded(stream: LoggedStream, position: int, where: str = "at") -> FoldedSta
 
 def nodes_filled(folded: FoldedState) -> NodesFilled:
     """How full each node of a state is."""
-    nodes = folded.state.nodes
-    rows = [row for row in range(nodes.size) if nodes.alive[row]]
-    documents = [node_document(folded.state, row) for row in rows]
-    totals = state_document(folded.state, whole=False)["resources"]
-    names = [name for name, total in totals.items() if total["allocatable"]]
+    table = folded.state.nodes
+    nodes = [node for node in table.nodes if node is not None]
+    rows = np.flatnonzero(table.alive[: table.size])
+    filled: dict[str, list[float | None]] = {}
+    totals = resources_document(folded.state)
+    for name, index in table.resource_index.items():
+        if totals[name]["allocatable"]:
+            requested = table.books[rows, REQUESTED, index].tolist()
+            offered = [node.allocatable.get(name, 0) for node in nodes]
+            parts = zip(requested, offered, strict=True)
+            filled[name] = [round(part / whole, 4) if whole else None for part, whole in parts]
     return NodesFilled(
         position=folded.position,
-        names=[document["name"] for document in documents],
-        filled={name: [_part(document, name) for document in documents] for name in names},
-        totals={name: ResourceTotal(**totals[name]) for name in names},
+        names=[node.name for node in nodes],
+        filled=filled,
+        totals={name: ResourceTotal(**totals[name]) for name in filled},
     )
-
-
-def _part(document: dict[str, Any], resource: str) -> float | None:
-    offered = document["allocatable"].get(resource, 0)
-    return round(document["requested"][resource] / offered, 4) if offered else None
 
 
 _EVERY_QUEUE = "all"

@@ -11,7 +11,7 @@ from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON
 from eventsched.questions.overviews.group_keys import OwnerGroup, ReasonGroup, reason_group
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods
-from eventsched.questions.past.past_rows import filter_of
+from eventsched.questions.past.past_rows import selected
 from eventsched.questions.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of, source_of
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -125,11 +125,17 @@ def past_pod_groups(
     if wanted.namespace is not None:
         sees.require(wanted.namespace, "namespace")
     counted: dict[_Group, _Counted] = {}
-    for row in filter(filter_of(stream, sees, wanted, past), past.rows):
-        group: _Group = reason_group(*refusal_of(stream, row))
+    rows = selected(stream, sees, wanted, past)
+    past.add_waits(rows)
+    if by == "reason":
+        past.add_attempts(rows)
+    for row in rows:
+        group: _Group
         if by == "owner":
             owner = (row["owner_kind"] or "", row["owner_name"] or "")
             group = OwnerGroup(row["namespace"], *owner)
+        else:
+            group = reason_group(*refusal_of(stream, row))
         since = row["waiting_since"]
         counted.setdefault(group, _Counted()).add(1, int(since is not None), since)
     return _page(stream, by, counted, offset, limit, past.now)

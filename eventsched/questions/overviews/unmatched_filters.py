@@ -154,7 +154,7 @@ def _rows(
 ) -> Iterable[Mapping[str, Any]]:
     """The values that pods have in some columns of pod_now; ``most`` of them, or 0 for all."""
     if past is not None:
-        return (row for row in past.rows if sees.sees(row["namespace"]))
+        return past.visible(sees)
     visible, values = sees.condition("n.namespace")
     table = "pod" if ever else "pod_now"
     asked = _NAMES.format(
@@ -172,7 +172,8 @@ def _refusals(
         known = stream.rows.refusals(stream.rows.numbers(None, None))
         named = {(meaning.plugin, meaning.reason) for meaning in known.values()}
         return named | {(row["plugin"], row["reason"]) for row in stream.rows.all(_REFUSED)}
-    rows = list(_rows(stream, sees, past, ()))
+    rows = past.visible(sees)
+    past.add_attempts(rows)
     numbers = {number for row in rows for number in row["numbers"]}
     meanings = stream.rows.refusals(numbers)
     named = {(meanings[number].plugin, meanings[number].reason) for number in numbers}

@@ -5,6 +5,7 @@ from typing import Any
 
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.units import is_virtual
+from eventsched.history.past_state.state_document import BOUND
 from eventsched.questions.answer_shapes import (
     LogFacts,
     Now,
@@ -16,9 +17,11 @@ from eventsched.questions.now import (
     MOST_REASONS,
     decision_rate,
     last_waits,
+    newest_decisions,
 )
 from eventsched.questions.overviews.excluded_nodes import refusal_to_name
 from eventsched.questions.overviews.group_keys import key_of_refusal
+from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.pod_rows import PENDING_STATES, QUEUES, STATES
@@ -40,8 +43,9 @@ WHERE e.stream = :s AND e.first < :end ORDER BY e.epoch DESC LIMIT 1
 def now_at(stream: LoggedStream, sees: Visibility, past: PastPods, *, with_nodes: bool) -> Now:
     """What happened before the record at a position. Nodes are shown to those who see everything.
     Raises UnavailableError."""
-    rows = [row for row in past.rows if sees.sees(row["namespace"])]
-    states = _states(rows, past.now)
+    rows = past.visible(sees)
+    states = _states(past, rows)
+    newest = newest_decisions(stream, past.position)
     return Now(
         stream=stream.name,
         position=past.position,
@@ -49,57 +53,58 @@ def now_at(stream: LoggedStream, sees: Visibility, past: PastPods, *, with_nodes
         pods=len(rows),
         pending=sum(state.pods for state in states if state.state in PENDING_STATES),
         states=states,
-        reasons=_reasons(stream, rows, past.now),
-        decisions_per_second=decision_rate(stream, sees, past.now, past.position),
-        waits=last_waits(stream, sees, past.position),
+        reasons=_reasons(stream, past, rows),
+        decisions_per_second=decision_rate(stream, sees, past.now, newest),
+        waits=last_waits(stream, sees, newest),
         log=_log(stream, past.position),
         leader=_leader(stream, past.position),
         nodes=past.nodes if with_nodes and sees.is_whole else None,
     )
 
 
-def _states(rows: Sequence[Mapping[str, Any]], now: int) -> list[WaitingState]:
-    found = []
-    for state in STATES:
-        pods = [row for row in rows if row["state"] == state]
-        if not pods:
-            continue
-        waiting = [row for row in pods if row["waiting_since"] is not None]
-        oldest = min(waiting, key=lambda row: (row["waiting_since"], row["seq"]), default=None)
-        since = None if oldest is None else oldest["waiting_since"]
-        found.append(
-            WaitingState(
-                state=state,
-                pods=len(pods),
-                oldest_seconds=None if since is None else (now - since) / 1e6,
-                oldest_since=None if since is None else iso(since),
-                oldest=None if oldest is None else _name(oldest),
-            )
-        )
-    return found
-
-
-def _reasons(
-    stream: LoggedStream, rows: Sequence[Mapping[str, Any]], now: int
-) -> list[WaitingReason]:
-    """The reasons of most pods first, with the one that has waited longest."""
-    groups: dict[tuple[str | None, str | None], list[Mapping[str, Any]]] = {}
+def _states(past: PastPods, rows: Sequence[PastPod]) -> list[WaitingState]:
+    by_state: dict[str, list[PastPod]] = {}
     for row in rows:
-        if row["state"] in QUEUES and row["decided_seq"] is not None:
-            groups.setdefault(refusal_of(stream, row), []).append(row)
-    found = []
-    for (plugin, reason), pods in groups.items():
-        since = [row["waiting_since"] for row in pods if row["waiting_since"] is not None]
-        found.append(
-            WaitingReason(
-                plugin=plugin,
-                reason=reason,
-                pods=len(pods),
-                oldest_seconds=(now - min(since)) / 1e6 if since else None,
-                example=min(map(_name, pods)),
-                group=key_of_refusal(plugin, reason),
-            )
+        by_state.setdefault(row.state, []).append(row)
+    states = [state for state in STATES if state in by_state]
+    oldest = past.oldest([[] if state == BOUND else by_state[state] for state in states])
+    return [
+        WaitingState(
+            state=state,
+            pods=len(by_state[state]),
+            oldest_seconds=_seconds(past, first),
+            oldest_since=None if first is None else iso(first["waiting_since"]),
+            oldest=None if first is None else first.pod.full_name,
         )
+        for state, first in zip(states, oldest, strict=True)
+    ]
+
+
+def _seconds(past: PastPods, row: PastPod | None) -> float | None:
+    """How long a pod had waited."""
+    return None if row is None else (past.now - row["waiting_since"]) / 1e6
+
+
+def _reasons(stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]) -> list[WaitingReason]:
+    """The reasons of most pods first, with the one that has waited longest."""
+    groups: dict[tuple[str | None, str | None], list[PastPod]] = {}
+    queued = [row for row in rows if row.state in QUEUES]
+    past.add_attempts(queued)
+    for row in queued:
+        if row["decided_seq"] is not None:
+            groups.setdefault(refusal_of(stream, row), []).append(row)
+    oldest = past.oldest(list(groups.values()))
+    found = [
+        WaitingReason(
+            plugin=plugin,
+            reason=reason,
+            pods=len(pods),
+            oldest_seconds=_seconds(past, first),
+            example=min(row.pod.full_name for row in pods),
+            group=key_of_refusal(plugin, reason),
+        )
+        for ((plugin, reason), pods), first in zip(groups.items(), oldest, strict=True)
+    ]
     found.sort(key=lambda each: (-each.pods, -(each.oldest_seconds or 0.0)))
     return found[:MOST_REASONS]
 
@@ -111,10 +116,6 @@ def refusal_of(stream: LoggedStream, row: Mapping[str, Any]) -> tuple[str | None
         return row["plugin"] or None, row["message"]
     refusal = refusal_to_name(stream.rows, number, row)
     return refusal.plugin, refusal.reason
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['namespace']}/{row['name']}"
 
 
 def _log(stream: LoggedStream, end: int) -> LogFacts:

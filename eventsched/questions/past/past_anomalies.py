@@ -77,14 +77,14 @@ def _long_waits(stream: LoggedStream, past: PastPods) -> list[tuple[Mapping[str,
     if newest is None:
         return []
     latest = newest["at"] - LONG_WAIT_MINUTES * 60 * SECOND
+    tried = [row for row in past.rows if row.state in QUEUES and row.attempts]
+    past.add_waits(tried)
     waiting = {
         row["uid"]: row
-        for row in past.rows
-        if row["state"] in QUEUES
-        and row["attempts"]
-        and row["waiting_since"] is not None
-        and row["waiting_since"] <= latest
+        for row in tried
+        if row["waiting_since"] is not None and row["waiting_since"] <= latest
     }
+    past.add_attempts(list(waiting.values()))
     began = {
         found["uid"]: (found["seq"], found["at"])
         for found in first_queued(stream, list(waiting), past.position)

@@ -1,19 +1,20 @@
 """The pods at a position, as rows that have the columns of table pod_now.
 
 The folded state says which pods there are and where each stands. Since when one waits, and what its
-last attempt came to, is read from the derived rows, by index and before the position.
+last attempt came to, is read from the derived rows, by index and before the position: only of the
+pods of which a question needs it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from threading import RLock
+from typing import Any, TypeVar
 
 from sqlalchemy import RowMapping
 
 from eventsched.domain.records import PodDecided
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
-from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.history.explain.evidence import uid_key
 from eventsched.history.past_state.state_document import (
     AT_PERMIT,
     BINDING,
@@ -23,15 +24,23 @@ from eventsched.history.past_state.state_document import (
     standing,
 )
 from eventsched.questions.answer_shapes import NodesFilled
-from eventsched.questions.decisions import dominant_refusals
+from eventsched.questions.decisions import refused_numbers
+from eventsched.questions.past.past_pod import PLACED, PastPod
 from eventsched.questions.streams import LoggedStream
+from eventsched.questions.visibility import Visibility
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.queries.state_at import FoldedState
 
 _AT_ONCE = 2_000
 """Pods or decisions that one query asks for."""
+_AT_FIRST = 8
+"""Pods of a group of which it is asked first since when they wait."""
 _STATES = {AT_PERMIT: "waiting", PREPARING: "waiting", NOT_SCHEDULED_HERE: "unqueued"}
 """Place of a pod in a state → its name in pod_now, for those that have another one."""
 _FAILED = ("unschedulable", "error")
+
+_ATTEMPT = [column for column in PLACED if column != "waiting_since"]
+"""The columns that a last attempt says."""
 
 _T = TypeVar("_T")
 
@@ -43,7 +52,8 @@ WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq < :end
 ORDER BY d.pod, d.seq DESC
 """
 _QUEUED = """
-SELECT CAST(m.pod AS text) AS uid, min(m.at) AS at FROM eventsched_log.queue_move m
+SELECT CAST(m.pod AS text) AS uid, min(m.seq) AS seq, min(m.at) AS at
+FROM eventsched_log.queue_move m
 WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq < :end GROUP BY m.pod
 """
 _FIRST_QUEUED = """
@@ -58,89 +68,145 @@ WHERE r.stream = :s AND r.pod = ANY(CAST(:uids AS uuid[])) AND r.seq < :end
   AND r.ended_by = 'PodBound'
 GROUP BY r.pod
 """
-_REFUSED = """
-SELECT r.seq, r.number FROM eventsched_log.refusal r
-WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
-  AND r.seq = ANY(CAST(:seqs AS bigint[]))
-"""
 
 
-class PastPods(NamedTuple):
+class PastPods:
     """The pods before the record at ``position``; ``now`` is the time then (µs). ``rows`` have the
     columns of pod_now, in the order in which the pods came; of a pod without a node also the
     ``outcome`` of its last attempt, how many nodes were ``feasible`` and, if it failed,
-    ``numbers``: those of all its verdicts. ``since`` is None if no row says it: of a pod that
-    another scheduler placed, or that left Permit. ``nodes``: how full the nodes were."""
+    ``numbers``: those of all its verdicts. ``nodes``: how full the nodes were.
 
-    position: int
-    now: int
-    rows: Sequence[Mapping[str, Any]]
-    nodes: NodesFilled
+    What the state does not say is missing in a row until it is asked for with a method, and then
+    stays. Threads share it.
+    """
+
+    def __init__(self, stream: LoggedStream, folded: FoldedState, nodes: NodesFilled) -> None:
+        self.position, self.now, self.nodes = folded.position, folded.state.now, nodes
+        self.rows: Sequence[PastPod] = sorted(_rows(folded.state), key=lambda row: row.seq)
+        self._stream = stream
+        self._lock = RLock()
+
+    def visible(self, sees: Visibility) -> Sequence[PastPod]:
+        """The rows of the namespaces that may be seen."""
+        if sees.is_whole:
+            return self.rows
+        return [row for row in self.rows if sees.sees(row.pod.namespace)]
+
+    def add_waits(self, rows: Sequence[PastPod]) -> None:
+        """Adds ``waiting_since`` to rows: None for pods on a node, or never in a queue. Raises
+        UnavailableError."""
+        with self._lock, gc_tuning.paused():
+            lacking = _lacking("waiting_since", rows)
+            queued = _of_pods(self._stream, _QUEUED, list(lacking), self.position)
+            began = {found["uid"]: (found["at"], found["seq"]) for found in queued}
+            for uid, row in lacking.items():
+                at, seq = began.get(uid, (None, None))
+                row.add(waiting_since=at, queued_seq=seq)
+
+    def oldest(self, groups: Sequence[Sequence[PastPod]]) -> list[PastPod | None]:
+        """The pod of each group that has waited longest, of equal ones the first; None if none
+        waits. The rows of a group are in order. Not all of them are looked up: a pod that came
+        after another had come to a queue does not wait longer, as the log's time never goes
+        back. Raises UnavailableError."""
+        found: list[PastPod | None] = [None] * len(groups)
+        left = {number for number, rows in enumerate(groups) if rows}
+        begin, many = 0, _AT_FIRST
+        while left:
+            looked = {number: groups[number][begin : begin + many] for number in left}
+            self.add_waits([row for rows in looked.values() for row in rows])
+            begin, many = begin + many, many * 2
+            for number, rows in looked.items():
+                best = min((*filter(None, [found[number]]), *rows), key=_wait)
+                waits = best["waiting_since"] is not None
+                found[number] = best if waits else None
+                rest = groups[number][begin : begin + 1]
+                if not rest or (waits and rest[0].seq > best.found["queued_seq"]):
+                    left.remove(number)
+        return found
+
+    def add_since(self, rows: Sequence[PastPod]) -> None:
+        """Adds ``since`` to rows: since when pods are in their queue, or on their node. None if no
+        row says it: of a pod that another scheduler placed, or that left Permit. Raises
+        UnavailableError."""
+        with self._lock, gc_tuning.paused():
+            lacking = _lacking("since", rows)
+            self.add_attempts(list(lacking.values()))
+            bound = {uid: row for uid, row in lacking.items() if row.state == BOUND}
+            since = self._times(_BOUND, bound)
+            # An attempt takes a pod out of a queue. Without one it may have come with its node.
+            untried = {uid: row for uid, row in bound.items() if not row.attempts}
+            queued = self._times(_QUEUED, untried)
+            came = {row.seq: uid for uid, row in untried.items() if uid not in queued}
+            for seqs in _chunks(list(came)):  # with a node
+                for seq, stored in self._stream.evidence().records_at(seqs).items():
+                    since[came[seq]] = stored.at
+            for uid, row in bound.items():
+                row.add(since=since.get(uid))
+
+    def add_attempts(self, rows: Sequence[PastPod]) -> None:
+        """Adds to rows of pods without a node what their last attempts came to, and ``since``.
+        Raises UnavailableError."""
+        with self._lock, gc_tuning.paused():
+            lacking = _lacking("decided_seq", rows)
+            tried = list(last_attempts(self._stream, list(lacking), self.position))
+            attempts = {found["uid"]: _attempt(lacking[found["uid"]], found) for found in tried}
+            _add_refusals(self._stream, [each for each in attempts.values() if each["failed"]])
+            for uid, row in lacking.items():
+                found = attempts.get(uid, {})
+                since = row.found.get("since", found.get("at"))
+                row.add(since=since, **{name: found.get(name, PLACED[name]) for name in _ATTEMPT})
+
+    def _times(self, query: str, uids: Iterable[str]) -> dict[str, int]:
+        """Uid → time (µs) of what a query finds of pods."""
+        found = _of_pods(self._stream, query, list(uids), self.position)
+        return {row["uid"]: row["at"] for row in found}
 
 
 def past_pods(stream: LoggedStream, folded: FoldedState, nodes: NodesFilled) -> PastPods:
-    """The pods of a folded state. Raises UnavailableError."""
-    state, end = folded.state, folded.position
-    rows = [_row(state, each) for each in state.pods.values()]
-    _add_times(stream, rows, end)
-    _add_attempts(stream, [row for row in rows if row["state"] != BOUND], end)
-    rows.sort(key=lambda row: row["seq"])
-    return PastPods(end, state.now, rows, nodes)
+    """The pods of a folded state. It may change afterwards."""
+    with gc_tuning.paused():
+        return PastPods(stream, folded, nodes)
 
 
-def _row(state: SchedulerState, pod_state: PodState) -> dict[str, Any]:
-    """What the state says about a pod."""
-    pod, place = pod_state.pod, standing(state, pod_state)
-    owner = pod.owner
+def _rows(state: SchedulerState) -> Iterator[PastPod]:
+    """What the state says about each pod."""
+    nominated = state.preemptions.node if len(state.preemptions) else None
+    for pod_state in state.pods.values():
+        node = "" if nominated is None else nominated(pod_state.pod.uid)
+        place = BOUND if pod_state.bound else standing(state, pod_state)
+        yield PastPod(pod_state, _STATES.get(place, place), node)
+
+
+def _wait(row: PastPod) -> tuple[float, int]:
+    """What the pods that have waited longest have least of."""
+    since = row["waiting_since"]
+    return (inf if since is None else since, row.seq)
+
+
+def _lacking(column: str, rows: Iterable[PastPod]) -> dict[str, PastPod]:
+    """The rows without a column, by uid."""
+    return {row["uid"]: row for row in rows if column not in row.found}
+
+
+def _attempt(row: PastPod, found: RowMapping) -> dict[str, Any]:
+    """What a last attempt says before its refusals are read. ``at`` is its time, None if the pod is
+    in its state since a later time."""
+    outcome = found["outcome"]
+    is_allowed = row.state == BINDING and outcome == "waiting"  # some time later
     return {
-        "uid": uid_key(pod.uid), "seq": pod_state.number,
-        "since": None if pod_state.queue is None else pod_state.entered,
-        "waiting_since": None, "decided_seq": None, "attempts": pod_state.attempts,
-        "priority": pod.priority, "verdict": None, "deleting": pod.deleting,
-        "state": _STATES.get(place, place), "namespace": pod.namespace, "name": pod.name,
-        "scheduler": pod.scheduler_name, "owner_kind": owner.kind if owner else None,
-        "owner_name": owner.name if owner else None, "node": pod_state.booked_node or None,
-        "nominated": state.preemptions.node(pod.uid) or None, "plugin": None, "message": None,
-        "numbers": frozenset(), "outcome": None, "feasible": 0,
+        "decided_seq": found["seq"], "outcome": outcome, "feasible": found["feasible"],
+        "at": None if is_allowed else found["at"], "failed": outcome in _FAILED,
+        "numbers": frozenset(), "verdict": None, "plugin": None, "message": None,
     }  # fmt: skip
 
 
-def _add_times(stream: LoggedStream, rows: list[dict[str, Any]], end: int) -> None:
-    """Since when pods wait, and since when those that this scheduler placed are on their nodes."""
-    waiting = {row["uid"]: row for row in rows if row["state"] != BOUND}
-    for found in _of_pods(stream, _QUEUED, list(waiting), end):
-        waiting[found["uid"]]["waiting_since"] = found["at"]
-    bound = {row["uid"]: row for row in rows if row["state"] == BOUND}
-    for found in _of_pods(stream, _BOUND, list(bound), end):
-        bound[found["uid"]]["since"] = found["at"]
-    # An attempt takes a pod out of a queue. Without one it may have come with its node.
-    untried = {uid: row for uid, row in bound.items() if not row["attempts"]}
-    queued = {found["uid"] for found in _of_pods(stream, _QUEUED, list(untried), end)}
-    came = {row["seq"]: row for uid, row in untried.items() if uid not in queued}
-    for seqs in _chunks(list(came)):  # with a node
-        for seq, stored in stream.evidence().records_at(seqs).items():
-            came[seq]["since"] = stored.at
-
-
-def _add_attempts(stream: LoggedStream, rows: list[dict[str, Any]], end: int) -> None:
-    """What the last attempts of pods without a node came to."""
-    by_uid = {row["uid"]: row for row in rows}
-    failed: dict[int, dict[str, Any]] = {}
-    for found in last_attempts(stream, list(by_uid), end):
-        row = by_uid[found["uid"]]
-        row["decided_seq"], row["outcome"] = found["seq"], found["outcome"]
-        row["feasible"] = found["feasible"]
-        if found["outcome"] in _FAILED:
-            failed[found["seq"]] = row
-        is_allowed = row["state"] == BINDING and found["outcome"] == "waiting"  # some time later
-        if row["since"] is None and not is_allowed:
-            row["since"] = found["at"]
+def _add_refusals(stream: LoggedStream, attempts: Sequence[dict[str, Any]]) -> None:
+    """Why attempts failed: their verdicts, and the messages of those without one on a node."""
+    failed = {each["decided_seq"]: each for each in attempts}
     for seqs in _chunks(sorted(failed)):
-        for seq, number in dominant_refusals(stream, seqs).items():
-            failed[seq]["verdict"] = number
-        for refused in stream.rows.all(_REFUSED, low=seqs[0], high=seqs[-1], seqs=tuple(seqs)):
-            failed[refused["seq"]]["numbers"] |= {refused["number"]}
-    unnamed = (seq for seq, row in failed.items() if row["verdict"] in (None, STORED_EXCLUDED))
+        for seq, numbers in refused_numbers(stream, seqs).items():
+            failed[seq]["verdict"], failed[seq]["numbers"] = numbers[0], frozenset(numbers)
+    unnamed = (seq for seq, each in failed.items() if each["verdict"] in (None, STORED_EXCLUDED))
     for seqs in _chunks(sorted(unnamed)):
         add_messages(stream, [failed[seq] for seq in seqs])
 

@@ -1,15 +1,23 @@
 """Pages of the pods at a position: the filters, orders and fields of pod_rows.py."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.questions.answer_shapes import Pods
-from eventsched.questions.overviews.group_keys import ReasonGroup, read_group, reason_group
+from eventsched.questions.overviews.group_keys import (
+    OwnerGroup,
+    ReasonGroup,
+    read_group,
+    reason_group,
+)
 from eventsched.questions.overviews.named_owners import read_owner
 from eventsched.questions.overviews.pod_orders import LAST, order_of
 from eventsched.questions.past.now_at import refusal_of
+from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
 from eventsched.questions.pod_rows import (
     PENDING,
@@ -41,53 +49,86 @@ def past_pods_page(
         sees.require(wanted.namespace, "namespace")
     if wanted.ever:
         raise InputError("ever", "is about the present", "leave it out, or at")
-    passes, order = filter_of(stream, sees, wanted, past), order_of(sort)
+    order = order_of(sort)
+    rows = selected(stream, sees, wanted, past)
+    if order.name == "since":
+        past.add_since(rows)
+    if order.name == "waiting":
+        past.add_waits(rows)
     key, is_descending = order.key, order.is_descending
-    found = sorted(filter(passes, past.rows), key=key, reverse=is_descending)
+    by = attrgetter("seq") if order.name == "position" else key  # the same, and less work
+    found = sorted(rows, key=by, reverse=is_descending)
     total = len(found)
     if cursor is not None:
         place = order.place(cursor)
         found = [row for row in found if (key(row) < place if is_descending else key(row) > place)]
-    shown, more = [dict(row) for row in found[:limit]], None
+    shown, more = found[:limit], None
     if len(found) > limit:
-        more = order.cursor(key(found[limit - 1]))
-    _complete(stream, shown, past.position)
-    rows = pod_rows_of(stream, shown, past.now)
+        more = order.cursor(key(shown[-1]))
     head = stream.rows.head
-    return Pods(stream=stream.name, head=head, pods=rows, next=more, total=total)
+    pods = pod_rows_of(stream, _completed(stream, past, shown), past.now)
+    return Pods(stream=stream.name, head=head, pods=pods, next=more, total=total)
 
 
-def filter_of(
+def selected(
     stream: LoggedStream, sees: Visibility, wanted: PodRowFilter, past: PastPods
-) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a row is to be shown. Raises InputError and UnavailableError."""
-    asked = {
-        column: getattr(wanted, name)
-        for name, column in _COLUMNS.items()
-        if getattr(wanted, name) is not None
-    }
-    is_pending = wanted.state == PENDING
-    if is_pending:
-        del asked["state"]
-    plugin, reason = wanted.plugin, wanted.reason
-    is_refused = plugin is not None or reason is not None
-    numbers = frozenset(stream.rows.numbers(plugin, reason)) if is_refused else frozenset()
-    in_group, is_named = _group_filter(stream, wanted.group), _name_filter(wanted.name_contains)
-    is_tried = _attempt_filter(stream, wanted, past)
-    owner = None if wanted.owner is None else read_owner(wanted.owner)
+) -> Sequence[PastPod]:
+    """The rows that pass the filters, in order. First those that the state answers: what the others
+    need is read of the rows that are left. Raises InputError and UnavailableError."""
+    rows = past.visible(sees)
+    for passes in _stated_filters(wanted):
+        rows = [row for row in rows if passes(row)]
+    if wanted.low is not None or wanted.high is not None:
+        rows = _tried(stream, wanted, past, rows)
+    group = None if wanted.group is None else read_group(wanted.group)
+    if isinstance(group, ReasonGroup):
+        past.add_attempts(rows)
+        rows = [row for row in rows if reason_group(*refusal_of(stream, row)) == group]
+    if wanted.plugin is not None or wanted.reason is not None:
+        past.add_attempts(rows)
+        is_refused = _refusal_filter(stream, wanted)
+        rows = [row for row in rows if is_refused(row)]
+    return rows
 
-    def passes(row: Mapping[str, Any]) -> bool:
-        if not sees.sees(row["namespace"]):
-            return False
-        if any(row[column] != value for column, value in asked.items()):
-            return False
-        if owner is not None and not owner.has(row["owner_kind"], row["owner_name"]):
-            return False
-        if is_pending and row["state"] not in PENDING_STATES:
-            return False
-        if not (in_group(row) and is_named(row) and is_tried(row)):
-            return False
-        if not is_refused or not numbers.isdisjoint(row["numbers"]):
+
+def _stated_filters(wanted: PodRowFilter) -> Iterator[Callable[[PastPod], bool]]:
+    """The filters that the state answers. Raises InputError."""
+    for name, column in _COLUMNS.items():
+        value = getattr(wanted, name)
+        if name == "state" and value == PENDING:
+            yield lambda row: row.state in PENDING_STATES
+        elif value is not None:
+            yield partial(_has, column, value)
+    if wanted.owner is not None:
+        owner = read_owner(wanted.owner)
+        yield lambda row: owner.has(row["owner_kind"], row["owner_name"])
+    if wanted.name_contains is not None:
+        yield _name_filter(wanted.name_contains)
+    group = None if wanted.group is None else read_group(wanted.group)
+    if isinstance(group, OwnerGroup):
+        columns = ("namespace", "owner_kind", "owner_name")
+        yield lambda row: tuple(row[column] or "" for column in columns) == group
+
+
+def _has(column: str, value: str, row: PastPod) -> bool:
+    return bool(row[column] == value)
+
+
+def _name_filter(part: str) -> Callable[[PastPod], bool]:
+    """Whether a row's name has this part; with a /, its namespace/name."""
+    part = part.lower()
+    if "/" in part:
+        return lambda row: part in f"{row.pod.namespace}/{row.pod.name}".lower()
+    return lambda row: part in row.pod.name.lower()
+
+
+def _refusal_filter(stream: LoggedStream, wanted: PodRowFilter) -> Callable[[PastPod], bool]:
+    """Whether a row's last attempt had a refusal of the plugin, with the reason, or with both."""
+    plugin, reason = wanted.plugin, wanted.reason
+    numbers = frozenset(stream.rows.numbers(plugin, reason))
+
+    def is_refused(row: PastPod) -> bool:
+        if not numbers.isdisjoint(row["numbers"]):
             return True
         if row["verdict"] not in (None, STORED_EXCLUDED) or row["message"] is None:
             return False
@@ -95,53 +136,36 @@ def filter_of(
         has_reason = reason is None or reason.lower() in (why or "").lower()
         return plugin in (None, named) and has_reason
 
-    return passes
+    return is_refused
 
 
-def _name_filter(part: str | None) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a row's name has this part; with a /, its namespace/name."""
-    if part is None:
-        return lambda row: True
-    part = part.lower()
-    if "/" in part:
-        return lambda row: part in f"{row['namespace']}/{row['name']}".lower()
-    return lambda row: part in row["name"].lower()
-
-
-def _group_filter(stream: LoggedStream, group: str | None) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a row is of a group."""
-    if group is None:
-        return lambda row: True
-    wanted = read_group(group)
-    if isinstance(wanted, ReasonGroup):
-        return lambda row: reason_group(*refusal_of(stream, row)) == wanted
-    columns = ("namespace", "owner_kind", "owner_name")
-    return lambda row: tuple(row[column] or "" for column in columns) == wanted
-
-
-def _attempt_filter(
-    stream: LoggedStream, wanted: PodRowFilter, past: PastPods
-) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether the last attempt of a row's pod is in the range. Rows of pods with a node do not have
-    it yet."""
-    if wanted.low is None and wanted.high is None:
-        return lambda row: True
+def _tried(
+    stream: LoggedStream, wanted: PodRowFilter, past: PastPods, rows: Sequence[PastPod]
+) -> list[PastPod]:
+    """The rows of pods whose last attempt is in the range."""
     low = 0 if wanted.low is None else wanted.low
     high = LAST if wanted.high is None else wanted.high
-    placed = [row["uid"] for row in past.rows if row["decided_seq"] is None]
-    decided = {found["uid"]: found["seq"] for found in last_attempts(stream, placed, past.position)}
-
-    def is_tried(row: Mapping[str, Any]) -> bool:
-        seq = row["decided_seq"]
-        seq = decided.get(row["uid"]) if seq is None else seq
-        return seq is not None and low <= seq < high
-
-    return is_tried
+    decided = _decided(stream, past, rows)
+    return [row for row in rows if low <= decided.get(row["uid"], -1) < high]
 
 
-def _complete(stream: LoggedStream, rows: Sequence[dict[str, Any]], end: int) -> None:
-    """Adds what only shown rows need: the last attempts of pods with a node, and messages."""
-    by_uid = {row["uid"]: row for row in rows if row["decided_seq"] is None}
-    for found in last_attempts(stream, list(by_uid), end):
-        by_uid[found["uid"]]["decided_seq"] = found["seq"]
-    add_messages(stream, [row for row in rows if row["verdict"] is not None])
+def _decided(stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]) -> Mapping[str, int]:
+    """Uid → position of the last attempt, of the pods that had one."""
+    found = last_attempts(stream, [row["uid"] for row in rows], past.position)
+    return {attempt["uid"]: attempt["seq"] for attempt in found}
+
+
+def _completed(
+    stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]
+) -> list[dict[str, Any]]:
+    """Rows with all columns. What only shown ones need are the last attempts of pods with a node,
+    and messages."""
+    past.add_since(rows)
+    past.add_waits(rows)
+    past.add_attempts(rows)
+    whole = [dict(row) for row in rows]
+    decided = _decided(stream, past, [row for row in rows if row["decided_seq"] is None])
+    for row in whole:
+        row["decided_seq"] = decided.get(row["uid"], row["decided_seq"])
+    add_messages(stream, [row for row in whole if row["verdict"] is not None])
+    return whole
