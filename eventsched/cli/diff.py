@@ -10,11 +10,7 @@ from eventsched.cli.output.state_output import difference_json, difference_lines
 from eventsched.cli.output.tables import counted
 from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
-from eventsched.history.past_state.state_differences import (
-    ComparedState,
-    ObjectDifference,
-    differences,
-)
+from eventsched.history.past_state.state_differences import ObjectDifference, differences
 
 
 def add_to(commands: Any) -> None:
@@ -46,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             f"is position {before.position}, after --to ({after.position})",
             "exchange them",
         )
-    found = differences(ComparedState.of(before.state), ComparedState.of(after.state))
+    found = differences(before.state, after.state)
     if is_document(options.output):
         document = {
             "stream": stream,

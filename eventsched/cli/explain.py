@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,8 @@ from eventsched.history.explain.workloads.scanned_workload import scanned_worklo
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import ExplainTarget, parse_target, with_step
 from eventsched.history.export_reader import FileLog
-from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.nodes_at import nodes_at
-from eventsched.runtime.queries.state_at import state_at
+from eventsched.runtime.queries.state_at import FoldedState, state_at
 
 
 def add_to(commands: Any) -> None:
@@ -250,8 +249,8 @@ def _explain_why_not(
 
     log, reader = opened
 
-    def state_before(position: int) -> AbstractContextManager[LentState]:
-        return nullcontext(LentState.of(state_at(log, reader, position, log.head.next)))
+    def state_before(position: int) -> FoldedState:
+        return state_at(log, reader, position, log.head.next)
 
     asked = asked_attempt(evidence, name, options.attempt, options.why_not)
     found = why_not(asked, options.why_not, log, state_before, options.plugin)

@@ -26,7 +26,6 @@ from eventsched.questions.trials import (
 )
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.call_deadlines import Deadlines
-from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.trial_run import (
     MOST_MORE,
     Room,
@@ -172,7 +171,7 @@ def _of_log(options: argparse.Namespace) -> tuple[TrialCluster, dict[str, Any]]:
     with opened_log(options) as opened:
         folded = opened.state(options.at, whole_steps=True)
         stream = opened.log.stream
-    return cluster_of(LentState.of(folded), stream, options.plugin), {
+    return cluster_of(folded, stream, options.plugin), {
         "stream": stream, "position": folded.position,
     }  # fmt: skip
 

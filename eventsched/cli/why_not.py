@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 from eventsched.cli.log_access.archive_options import StreamLog
@@ -12,7 +10,7 @@ from eventsched.cli.logged_assembly import assembled
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodUnreserved
-from eventsched.domain.state.snapshot import StateSnapshot
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.why_not.asked_attempt import AskedAttempt
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
@@ -21,7 +19,6 @@ from eventsched.history.why_not.trial_copy import trial_copy
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework.pod_groups import membership
@@ -52,19 +49,20 @@ def why_not(
     asked: AskedAttempt,
     node: str,
     log: StreamLog,
-    state_before: Callable[[int], AbstractContextManager[LentState]],
+    state_before: Callable[[int], FoldedState],
     plugins: list[Path],
 ) -> WhyNot:
     """Looks for the changes with which an attempt would have chosen the node. ``state_before``
-    lends the state before a position. Raises InputError for an unknown node, and if the log cannot
-    give the state before the attempt."""
+    gives the state before a position. Raises InputError for an unknown node, and if the log cannot
+    give that state."""
     decided = asked.decided
     began = time.perf_counter()
     # Automatic collections would look at the objects of each engine again and again.
-    with gc_tuning.paused(), state_before(asked.cause) as lent:
-        pod = lent.folded.state.pods[decided.uid].pod
-        assembly = _assembly(lent.folded, log.stream, plugins)
-        found, short, decisions = _search(lent, assembly, pod, node, decided.node)
+    with gc_tuning.paused():
+        folded = state_before(asked.cause)
+        pod = folded.state.pods[decided.uid].pod
+        assembly = _assembly(folded, log.stream, plugins)
+        found, short, decisions = _search(folded.state, assembly, pod, node, decided.node)
     return WhyNot(
         asked.pod.full_name, decided.attempt, asked.position, node, found, decisions,
         time.perf_counter() - began, bool(assembly.configuration.extenders),
@@ -86,25 +84,20 @@ def _assembly(folded: FoldedState, stream: str, plugins: list[Path]) -> Assembly
 
 
 def _search(
-    lent: LentState, assembly: Assembly, pod: Pod, node: str, chosen: str
+    state: SchedulerState, assembly: Assembly, pod: Pod, node: str, chosen: str
 ) -> tuple[tuple[Remedy, ...], Shortfall | None, int]:
     """The remedies, how far the node is from the one that was ``chosen``, and how often the pod was
-    decided again. The state stays as it is; engines with changes have copies of it. Raises
-    InputError for an unknown node."""
-
-    @cache
-    def copy() -> StateSnapshot:
-        return trial_copy(lent.copy, pod.uid)
+    decided again. Engines with changes have copies of the state. Raises InputError for an unknown
+    node."""
 
     def make_engine(weights: Mapping[str, int]) -> Engine:
         profiles = dict(assembly.profiles)
         if weights:
             profiles[pod.scheduler_name] = reweighted(profiles[pod.scheduler_name], weights)
-        engine = replace(assembly, profiles=profiles).engine(with_detail=False)
-        engine.restore(copy(), lent.folded.position)
-        return engine
+        own = trial_copy(state, pod.uid)
+        return replace(assembly, profiles=profiles).engine(with_detail=False, state=own)
 
-    unchanged = assembly.engine(with_detail=False, state=lent.folded.state)
+    unchanged = assembly.engine(with_detail=False, state=state)
     hypothesis = Hypothesis(make_engine, pod, node, unchanged)
     short = shortfall(hypothesis, chosen)
     return tuple(remedies(hypothesis)), short, hypothesis.decisions

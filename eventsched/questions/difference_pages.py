@@ -6,7 +6,7 @@ from typing import Any
 from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.output.state_output import difference_json
 from eventsched.domain.errors import InputError
-from eventsched.history.past_state.state_differences import ComparedState, differences
+from eventsched.history.past_state.state_differences import differences
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -30,11 +30,16 @@ def difference_page(
     if begin > end:
         problem = f"is position {begin}, after to ({end})"
         raise InputError("from", problem, "exchange them")
-    before = states.compared(stream, str(begin), "from")
-    found = []
-    if begin < end:
-        with states.at(stream, str(end), "to") as after:
-            found = differences(before, ComparedState.of(after.state))
+    # In the order of positions, so that two questions cannot wait for each other.
+    if begin == end:
+        with states.at(stream, str(begin), "from"):
+            found = []
+    else:
+        with (
+            states.at(stream, str(begin), "from") as before,
+            states.at(stream, str(end), "to") as after,
+        ):
+            found = differences(before.state, after.state)
     more = offset + limit
     counts = Counter(f"{each.kind} {each.change}" for each in found)
     return {

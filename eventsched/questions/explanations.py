@@ -181,7 +181,7 @@ def _remedies(
         with stream.log.one_connection():
             asked = asked_attempt(stream.evidence(), pod, attempt, node)
         return why_not(
-            asked, node, stream.log, lambda position: states.lent(stream, str(position)), plugins
+            asked, node, stream.log, lambda position: states.own(stream, str(position)), plugins
         )
     except NoPodError:
         raise

@@ -1,8 +1,9 @@
 """States of the past and of now: which are kept, and the answers about one.
 
-A state is folded from the newest stored one before it, or from one that is kept and near, of which
-a copy stays. A few folded ones are kept, each with a lock of its own, so that questions about one
-do not wait for another that is being folded. The newest state of a stream goes on with the log.
+A state is folded from the newest stored one before it, or from a copy of one that is kept and near.
+A few folded ones are kept, each with a lock of its own, so that questions about one do not wait for
+another that is being folded. What takes long is done on a copy. The newest state of a stream goes
+on with the log.
 """
 
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, RLock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from eventsched.domain.records import Queue
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.past_state.named_pods import find_pod_state
-from eventsched.history.past_state.state_differences import ComparedState
 from eventsched.history.past_state.state_document import (
     node_document,
     pod_document,
@@ -35,7 +35,6 @@ from eventsched.questions.past.past_pods import PastPods, past_pods
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import HIDDEN, Visibility
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.state_at import FoldedState, applied, state_at
 
 MOST_KEPT = 4
@@ -43,63 +42,18 @@ MOST_KEPT = 4
 _MOST_APPLIED = 20_000
 """Records after the newest state that are applied to it; for more it is folded again."""
 _NEAR = 12_000
-"""Records after a state that is kept, at most, for it to be folded on. A copy takes the time of
-1,000 records, and a snapshot that of 18,000 (docs/benchmarks.md)."""
-_EMPTY = SchedulerState()
-"""In the place of a state that is elsewhere; nothing changes it."""
-
-
-class _Copy(NamedTuple):
-    """A copy of a folded state, from which others are made; ``pods`` has their uids in order."""
-
-    folded: FoldedState
-    """Without its state."""
-    body: snapshot.StateSnapshot
-    pods: list[str]
-
-    @classmethod
-    def of(cls, folded: FoldedState) -> "_Copy":
-        empty = folded._replace(state=_EMPTY)
-        return cls(empty, snapshot.copied(folded.state), list(folded.state.pods))
-
-    def restored(self) -> FoldedState:
-        """A state like the copied one. Pods have the same order: pages of answers depend on it, and
-        a snapshot has them in another one."""
-        state = SchedulerState()
-        with gc_tuning.paused():
-            snapshot.restore(state, self.body)
-            for uid in self.pods:
-                state.pods[uid] = state.pods.pop(uid)
-        return self.folded._replace(state=state)
+"""Records after a state that is kept, at most, for a copy of it to be folded on. A copy takes the
+time of 1,000 records, and a snapshot that of 18,000 (docs/benchmarks.md)."""
 
 
 @dataclass
 class _Kept:
-    """A folded state, the pods in it as rows, and the lock of the thread that uses them. Without
-    ``folded`` the state is made: from its ``copy``, from one of the state that is ``lent``, or from
-    the log. ``uses`` are blocks that read it, all of one thread."""
+    """A folded state, the pods in it as rows, and the lock of the thread that uses them; a thread
+    may use it twice."""
 
     lock: RLock = field(default_factory=RLock)
     folded: FoldedState | None = None
     past: PastPods | None = None
-    copy: _Copy | None = None
-    lent: FoldedState | None = None
-    uses: int = 0
-
-    def copied(self) -> _Copy | None:
-        """A copy of its state; None if it is to be made from the log."""
-        if self.copy is None and (there := self.folded or self.lent) is not None:
-            self.copy = _Copy.of(there)
-        return self.copy
-
-    def give_away(self) -> FoldedState | None:
-        """Its state, for another position, or one like it if a block reads it; None if it is to be
-        made from the log. The copy stays."""
-        copy = self.copied()
-        if copy is None or self.folded is None or self.uses:
-            return None if copy is None else copy.restored()
-        folded, self.folded = self.folded, None
-        return folded
 
 
 class FoldedStates:
@@ -115,12 +69,7 @@ class FoldedStates:
         """The state at a position or time, at the log's end without one. It may be read in the
         block. Errors name ``where``. Raises InputError and CorruptLogError."""
         with self._entered(stream, at, where) as (kept, position):
-            folded = self._state(kept, stream, position, where)
-            kept.uses += 1
-            try:
-                yield folded
-            finally:
-                kept.uses -= 1
+            yield self._state(kept, stream, position, where)
 
     def past(self, stream: LoggedStream, at: str) -> PastPods:
         """The pods at a position or time, and how full the nodes were. Raises InputError,
@@ -131,47 +80,22 @@ class FoldedStates:
                 kept.past = past_pods(stream, folded, nodes_filled(folded))
             return kept.past
 
-    def compared(self, stream: LoggedStream, at: str, where: str) -> ComparedState:
-        """What is compared of the state at a position or time; it stays as it is. Errors name
-        ``where``. Raises InputError and CorruptLogError."""
-        with self._entered(stream, at, where) as (kept, position):
-            copy = kept.copied() or _Copy.of(self._state(kept, stream, position, where))
-            kept.copy = copy
-        return ComparedState.of_copy(copy.body, copy.pods)
-
-    @contextmanager
-    def lent(self, stream: LoggedStream, at: str, where: str = "at") -> Iterator[LentState]:
-        """The state at a position or time, for a block that takes long and leaves it as it is: who
-        asks for it meanwhile does not wait, but gets one that is made from a copy. Raises
+    def own(self, stream: LoggedStream, at: str) -> FoldedState:
+        """The state at a position or time, for the caller alone, who may change it. Raises
         InputError and CorruptLogError."""
-        with self._entered(stream, at, where) as (kept, position):
-            folded = self._state(kept, stream, position, where)
-            kept.folded, kept.lent = None, folded
-        try:
-            yield LentState(folded, lambda: (kept.copy or _Copy.of(folded)).body)
-        except BaseException:
-            if kept.lent is folded:
-                kept.lent = None  # what the block did to it is not known
-            raise
-        # If another thread has another one, or makes one now, that one stays.
-        if kept.lock.acquire(blocking=False):
-            try:
-                if kept.lent is folded and kept.folded is None:
-                    kept.folded, kept.lent = folded, None
-            finally:
-                kept.lock.release()
+        with self.at(stream, at) as folded:
+            return _duplicated(folded)
 
-    def given(self, stream: LoggedStream, at: str | None) -> LentState:
-        """The state at a position or time, to decide on: a position within a step means its
-        beginning. It is the caller's, who may change it; others get one that is made from the copy.
-        Raises InputError and CorruptLogError."""
-        with self._entered(stream, _step_of(stream, at), "at") as (kept, position):
-            if position is None or kept.copied() is None:
-                self._state(kept, stream, position, "at")
-            folded, copy = kept.give_away(), kept.copy
-            assert folded is not None
-            assert copy is not None
-            return LentState(folded, lambda: copy.body)
+    def before_step(self, stream: LoggedStream, at: str | None) -> FoldedState:
+        """The same, for what decides on a state: a position within a step means its beginning."""
+        log = OpenLog(stream.log, stream.log)
+        if at is not None:
+            position = log.position(at, "at")
+            if position < log.end:
+                position = min(position, next(stream.log.read(position)).cause)
+            at = str(position)
+        with self.at(stream, at) as folded:
+            return _duplicated(folded)
 
     @contextmanager
     def _entered(
@@ -190,20 +114,16 @@ class FoldedStates:
     ) -> FoldedState:
         """The state of a position, which is kept from now on; at the log's end without one."""
         if position is None:
-            before = kept.folded or kept.give_away()
-            kept.folded = kept.copy = None
+            before, kept.folded = kept.folded, None
             kept.folded = self._newest(stream, before)
         elif kept.folded is None:
-            copy = kept.copied()
-            kept.folded = self._made(stream, position, where) if copy is None else copy.restored()
+            near = self._near(stream, position)
+            kept.folded = (
+                _folded(stream, position, where)
+                if near is None
+                else _applied(stream, near, position)
+            )
         return kept.folded
-
-    def _made(self, stream: LoggedStream, position: int, where: str) -> FoldedState:
-        """The state at a position, from one that is near or else from the log."""
-        near = self._near(stream, position)
-        if near is None:
-            return _folded(stream, position, where)
-        return _applied(stream, near, position)
 
     def filled(self, stream: LoggedStream) -> NodesFilled | None:
         """How full the nodes were in the newest state that was asked for; None if none was yet.
@@ -242,8 +162,8 @@ class FoldedStates:
         return _applied(stream, before, end)
 
     def _near(self, stream: LoggedStream, position: int) -> FoldedState | None:
-        """The nearest state before a position that is kept and that no other thread uses; a copy of
-        it is left. None if none is near, or if the log has no such position."""
+        """A copy of the nearest state before a position that is kept and that no other thread uses;
+        None if none is near, or if the log has no such position."""
         with self._lock:
             near = [
                 (of, kept)
@@ -255,22 +175,16 @@ class FoldedStates:
         for _, kept in sorted(near, key=lambda each: -each[0]):
             if kept.lock.acquire(blocking=False):
                 try:
-                    if (folded := kept.give_away()) is not None:
-                        return folded
+                    if kept.folded is not None:
+                        return _duplicated(kept.folded)
                 finally:
                     kept.lock.release()
         return None
 
 
-def _step_of(stream: LoggedStream, at: str | None) -> str | None:
-    """The beginning of the step that a position or time is in; None for the log's end."""
-    if at is None:
-        return None
-    log = OpenLog(stream.log, stream.log)
-    position = log.position(at, "at")
-    if position < log.end:
-        position = min(position, next(stream.log.read(position)).cause)
-    return str(position)
+def _duplicated(folded: FoldedState) -> FoldedState:
+    with gc_tuning.paused():
+        return folded._replace(state=snapshot.duplicated(folded.state))
 
 
 def _applied(stream: LoggedStream, before: FoldedState, end: int) -> FoldedState:

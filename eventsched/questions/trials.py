@@ -26,13 +26,12 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
-from eventsched.runtime.queries.lent_state import LentState
 from eventsched.runtime.queries.node_proposals import NodeProposal, propose_nodes
+from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.runtime.queries.trial_run import (
     Room,
     TrialCluster,
     TrialRun,
-    TrialStates,
     copies_of,
     room_for,
     run_trial,
@@ -109,10 +108,10 @@ def submitted_pods(
     return Submission(arrivals, objects, list(read.warnings))
 
 
-def cluster_of(lent: LentState, stream: str, plugins: list[Path]) -> TrialCluster:
-    """A state to try pods on, which is used up. Raises InputError if the stream has no profiles, or
-    asks extenders."""
-    state, opening = lent.folded.state, lent.folded.opening
+def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCluster:
+    """A state to try pods on, which must not change any longer. Raises InputError if the stream has
+    no profiles, or asks extenders."""
+    state, opening = folded.state, folded.opening
     if opening is None or state.serves or state.shadows or opening.inputs.get(OWN):
         problem = "is not one of a scheduler that binds by profiles, so no pod can be tried there"
         if opening is None:
@@ -132,7 +131,7 @@ def cluster_of(lent: LentState, stream: str, plugins: list[Path]) -> TrialCluste
         nodes_of(state),
         list(state.registry.everything()),
         leaving=leaving,
-        states=TrialStates(state, lent.copy),
+        state=state,
         position=state.position,
         now=state.now,
         known=frozenset(state.pods),
@@ -196,7 +195,7 @@ def trial_answer(
 
     # Automatic collections would look at the objects of each state again and again.
     with gc_tuning.paused():
-        cluster = cluster_of(states.given(stream, at), stream.name, plugins)
+        cluster = cluster_of(states.before_step(stream, at), stream.name, plugins)
         submission = _submission_of(text, cluster, PodsOfWorkloads(count, MOST_PODS))
         trial = run_submission(replace(cluster, each_step=in_time), submission)
     came = trial.done, trial.room, trial.proposal

@@ -13,8 +13,6 @@ from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.translate.metadata import pod_uid
 from eventsched.domain.objects import CPU, MEMORY, PODS, Container, Node, Pod, PodSpec
-from eventsched.domain.state import snapshot
-from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.queries.node_proposals import (
@@ -26,7 +24,6 @@ from eventsched.runtime.queries.node_proposals import (
 )
 from eventsched.runtime.queries.trial_run import (
     TrialCluster,
-    TrialStates,
     copies_of,
     room_for,
     run_trial,
@@ -100,10 +97,8 @@ def test_pods_go_where_they_were_said_to_go(
     """A scheduler's state, the pods tried on it, and the scheduler when they really come."""
     before = simulated(nodes, (0, old))
     now = before.engine.state.now + LATER
-    copy, first = snapshot.copied(before.engine.state), SchedulerState()
-    snapshot.restore(first, copy)
     cluster = TrialCluster(
-        ASSEMBLY, nodes, states=TrialStates(first, copy), position=before.engine.position, now=now,
+        ASSEMBLY, nodes, state=before.engine.state, position=before.engine.position, now=now,
     )  # fmt: skip
     digest = before.engine.state.digest()
     tried = run_trial(cluster, [TracePod(pod) for pod in new]).tried

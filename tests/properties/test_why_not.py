@@ -1,5 +1,6 @@
 """The remedies of ``explain --why-not``: each works, and no part of one can be left out."""
 
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Mapping
@@ -28,15 +29,16 @@ from eventsched.domain.objects.registry import (
     StorageClass,
 )
 from eventsched.domain.records import ObjectChanged, PodDecided
-from eventsched.domain.state import snapshot
 from eventsched.history.why_not import changes
 from eventsched.history.why_not.changes import NodeLabelSet, PodRemoved, ResourceClaimRemoved
-from eventsched.history.why_not.hypothesis import Hypothesis
+from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import remedies
 from eventsched.history.why_not.trial_copy import trial_copy
 from eventsched.history.why_not.volume_changes import OfObjects, VolumeRemoved
+from eventsched.runtime.assembly import assemble
 from eventsched.scheduling.engine import Engine
 from eventsched.testing import (
+    PROFILE,
     STREAM_STARTED,
     added,
     attempted,
@@ -50,6 +52,7 @@ from . import strategies
 from .strategies import deterministic
 
 _EXAMPLES = int(os.environ.get("EVENTSCHED_EXAMPLES", "100"))
+_ASSEMBLY = assemble()
 _app = st.sampled_from(["x", "y"])
 _selector = _app.map(lambda app: (Requirement(key="app", operator="In", values=(app,)),))
 _terms = st.lists(
@@ -229,10 +232,9 @@ def _prove(case: _Case, ends: Counter[str]) -> None:
     digest = unchanged.state.digest()
 
     def copied_engine(weights: Mapping[str, int]) -> Engine:
-        engine = engine_with(weights=weights)
-        copy = trial_copy(snapshot.copied(unchanged.state), case.pod.uid)
-        engine.restore(copy, unchanged.position)
-        return engine
+        profiles = {PROFILE: reweighted(_ASSEMBLY.profiles[PROFILE], weights)}
+        state = trial_copy(unchanged.state, case.pod.uid)
+        return dataclasses.replace(_ASSEMBLY, profiles=profiles).engine(state=state)
 
     # As for a question about the past: engines with changes are copies of one state. Those that
     # prove the remedies know all pods.

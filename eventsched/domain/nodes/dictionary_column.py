@@ -28,6 +28,14 @@ class DictionaryColumn:
         for row, value in enumerate(values):
             self.put(row, value)
 
+    def copied(self) -> "DictionaryColumn":
+        """A column of its own with the same numbers."""
+        other = DictionaryColumn([], 0)
+        other.values, other.ids = self.values.copy(), self.ids.copy()
+        other._known, other._uses = self._known.copy(), self._uses.copy()
+        other._unused, other._size = self._unused.copy(), self._size
+        return other
+
     def put(self, row: int, value: Hashable) -> None:
         """Sets the value of a row, or of the next new one."""
         number = self._known.get(value, -1)

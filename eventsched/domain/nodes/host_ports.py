@@ -14,6 +14,15 @@ class HostPortUse:
     def __init__(self) -> None:
         self._by_port: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
 
+    def copied(self) -> "HostPortUse":
+        """The same ports in use, counted on their own."""
+        other = HostPortUse()
+        other._by_port = {
+            name: {ip: rows.copy() for ip, rows in by_ip.items()}
+            for name, by_ip in self._by_port.items()
+        }
+        return other
+
     def place(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
         """Counts the ports of a pod that is added to a row (1) or removed from it (-1)."""
         for port in ports:

@@ -11,6 +11,13 @@ class ImageHolders:
         """Changes with any node's images and with the number of nodes: scores depend on both."""
         self._sizes: dict[str, dict[int, int]] = {}
 
+    def copied(self) -> "ImageHolders":
+        """The same rows, in an index of its own."""
+        other = ImageHolders()
+        other.version = self.version
+        other._sizes = {name: rows.copy() for name, rows in self._sizes.items()}
+        return other
+
     def __len__(self) -> int:
         """The number of names."""
         return len(self._sizes)

@@ -205,6 +205,14 @@ class Tallies:
         """Groups of pods on nodes that every query treats alike: one of them, and how many are on
         each row."""
 
+    def copied(self, capacity: int) -> "Tallies":
+        """The same owned terms, counted on their own; queries are counted when they are asked."""
+        other = Tallies()
+        for term, tally in self._owners.items():
+            other._owners[term] = RowCounts(capacity, dict(zip(*tally.rows, strict=True)))
+            other._term_index.add(term)
+        return other
+
     # --- changes, called by NodeTable only ------------------------------------------------
 
     def place(self, row: int, pod: Pod, sign: int, capacity: int) -> None:

@@ -53,6 +53,14 @@ class ResourceColumns:
         self._free: list[int] = []
         self._selections: dict[tuple[str, ...], slice | Rows] = {}
 
+    def copied(self) -> "ResourceColumns":
+        """Columns of its own. What a pod uses is known for both until either changes."""
+        other = ResourceColumns()
+        other.index, other.width, other.identity = self.index.copy(), self.width, self.identity
+        other.withdrawn, other._offering = self.withdrawn.copy(), self._offering.copy()
+        other._free = self._free.copy()
+        return other
+
     @property
     def names(self) -> list[str]:
         """The resource of each column; "" for a free one."""

@@ -45,6 +45,13 @@ class VolumeUse:
         self._users: dict[Use, dict[str, tuple[int, Pod]]] = {}
         self._mounting: dict[int, dict[str, Pod]] = {}
 
+    def copied(self) -> "VolumeUse":
+        """The same pods, in an index of its own."""
+        other = VolumeUse()
+        other._users = {use: pods.copy() for use, pods in self._users.items()}
+        other._mounting = {row: pods.copy() for row, pods in self._mounting.items()}
+        return other
+
     def place(self, row: int, pod: Pod, sign: int) -> None:
         """Adds a pod with volumes to a row (``sign`` 1) or removes it (-1). Called by NodeTable
         only."""

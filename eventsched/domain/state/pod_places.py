@@ -82,6 +82,13 @@ class PodPlaces:
                 uids[pod_state.pod.uid] = None
         self.nodes.place_all(placed)
 
+    def take_places(self, source: "PodPlaces") -> None:
+        """The places of another one's pods, which the nodes have already."""
+        self._specs = source._specs
+        self._on_unknown_nodes.update(
+            (node, uids.copy()) for node, uids in source._on_unknown_nodes.items()
+        )
+
     def _book_on_row(self, pod_state: PodState) -> None:
         row = self.nodes.rows.get(pod_state.booked_node)
         if row is None:

@@ -4,7 +4,7 @@ Part of SchedulerState, changed only by its ``apply``. Upstream: backend/queue/n
 the set ``preempting`` of framework/preemption/executor.go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from eventsched.domain.journal import Journal
@@ -72,6 +72,10 @@ class Preemptions:
             (pod.priority > victim.priority or pod.uid == eviction.preemptor) and not pod.deleting
             for pod in self.on(eviction.node).values()
         )
+
+    def uids(self) -> Iterable[str]:
+        """The pods that have a nomination."""
+        return self._node_of
 
     def nodes(self) -> Iterator[str]:
         """The nodes that pods are nominated to."""

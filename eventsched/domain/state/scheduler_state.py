@@ -130,8 +130,8 @@ class SchedulerState(PodPlaces):
             self._on_unknown_nodes.setdefault(deleted.name, {})[uid] = None
 
     def _pod_added(self, added: records.PodAdded) -> None:
-        state = self.pods[added.pod.uid] = PodState(self._interned(added.pod))
-        state.number = self.position
+        pod, bound = self._interned(added.pod), bool(added.pod.node_name)
+        state = self.pods[pod.uid] = PodState(pod, bound=bound, number=self.position)
         self._book(state, state.pod.node_name)
         self.topologies.move(state, "", reserved=False)
         if not state.bound:

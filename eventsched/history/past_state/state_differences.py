@@ -1,18 +1,16 @@
 """What differs between the states at two positions of a log."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from eventsched.domain.objects import Node, Pod
-from eventsched.domain.objects.registry import ClusterObject
-from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import ReservationSnapshot, StateSnapshot
-from eventsched.history.past_state.state_document import StandingPod, standing_of
+from eventsched.history.past_state.state_document import standing
 
 _MOVED = ("node_name", "nominated_node")
 """Fields of a pod that say where it is: ``place`` and ``nominated`` show them."""
@@ -40,41 +38,7 @@ class ObjectDifference:
     fields: tuple[FieldChange, ...] = ()
 
 
-class ComparedState(NamedTuple):
-    """What is compared of a state. ``nominations`` has the node of each pod with one, by uid."""
-
-    nodes: Sequence[Node | None]
-    pods: Mapping[str, StandingPod]
-    reservations: Mapping[str, Reservation | ReservationSnapshot]
-    nominations: Mapping[str, str]
-    objects: Sequence[ClusterObject]
-
-    @classmethod
-    def of(cls, state: SchedulerState) -> "ComparedState":
-        """That of a state. It is only read."""
-        preemptions, objects = state.preemptions, list(state.registry.everything())
-        nominations = {uid: node for node in preemptions.nodes() for uid in preemptions.on(node)}
-        return cls(state.nodes.nodes, state.pods, state.reservations, nominations, objects)
-
-    @classmethod
-    def of_copy(cls, copy: StateSnapshot, uids: Iterable[str]) -> "ComparedState":
-        """That of a copied state, which had the pods in the order of ``uids``."""
-        by_uid = {each.pod.uid: each for each in copy.pods}
-        return cls(
-            [node for _, node in copy.nodes],
-            {uid: by_uid[uid] for uid in uids},
-            copy.reservations,
-            copy.preemptions.nominations,
-            copy.registry,
-        )
-
-    def place_of(self, pod: StandingPod) -> str:
-        """Where a pod is: ``bound on n1``, ``unschedulable``."""
-        text = standing_of(pod, self.reservations.get(pod.pod.uid))
-        return f"{text} on {pod.booked_node}" if pod.booked_node else text
-
-
-def differences(before: ComparedState, after: ComparedState) -> list[ObjectDifference]:
+def differences(before: SchedulerState, after: SchedulerState) -> list[ObjectDifference]:
     """The differences, nodes first, then pods and other objects, each in the order of the states.
     Pods are compared by uid: a pod that came back under its name is another one. Objects that both
     states share are not looked at, which are most of them if one was made from the other."""
@@ -85,8 +49,8 @@ def differences(before: ComparedState, after: ComparedState) -> list[ObjectDiffe
     ]
 
 
-def _node_differences(before: ComparedState, after: ComparedState) -> Iterator[ObjectDifference]:
-    old, new = _by_name(before.nodes), _by_name(after.nodes)
+def _node_differences(before: SchedulerState, after: SchedulerState) -> Iterator[ObjectDifference]:
+    old, new = _nodes(before), _nodes(after)
     for name in {**old, **new}:
         was, now = old.get(name), new.get(name)
         if was is None or now is None:
@@ -95,17 +59,17 @@ def _node_differences(before: ComparedState, after: ComparedState) -> Iterator[O
             yield ObjectDifference("Node", name, "changed", fields=changes)
 
 
-def _by_name(nodes: Iterable[Node | None]) -> dict[str, Node]:
-    return {node.name: node for node in nodes if node is not None}
+def _nodes(state: SchedulerState) -> dict[str, Node]:
+    return {node.name: node for node in state.nodes.nodes if node is not None}
 
 
-def _pod_differences(before: ComparedState, after: ComparedState) -> Iterator[ObjectDifference]:
-    nominated = before.nominations.keys() | after.nominations.keys()
+def _pod_differences(before: SchedulerState, after: SchedulerState) -> Iterator[ObjectDifference]:
+    nominated = {*before.preemptions.uids(), *after.preemptions.uids()}
     there = after.pods
     for uid, was in before.pods.items():
         now = there.get(uid)
         if now is None:
-            yield ObjectDifference("Pod", was.pod.full_name, "removed", before.place_of(was))
+            yield ObjectDifference("Pod", was.pod.full_name, "removed", place_of(before, was))
         elif (
             # Most pods run, and nothing has happened to them.
             not (was.pod is now.pod and was.bound and now.bound)
@@ -116,19 +80,18 @@ def _pod_differences(before: ComparedState, after: ComparedState) -> Iterator[Ob
             yield ObjectDifference("Pod", now.pod.full_name, "changed", fields=changes)
     for uid, now in there.items():
         if uid not in before.pods:
-            yield ObjectDifference("Pod", now.pod.full_name, "added", after.place_of(now))
+            yield ObjectDifference("Pod", now.pod.full_name, "added", place_of(after, now))
 
 
 def _pod_changes(
-    before: ComparedState, was: StandingPod, after: ComparedState, now: StandingPod
+    before: SchedulerState, was: PodState, after: SchedulerState, now: PodState
 ) -> tuple[FieldChange, ...]:
     uid = was.pod.uid
-    nominated = (state.nominations.get(uid, "") for state in (before, after))
     changes = [
         FieldChange(field, old, new)
         for field, old, new in (
-            ("place", before.place_of(was), after.place_of(now)),
-            ("nominated", *nominated),
+            ("place", place_of(before, was), place_of(after, now)),
+            ("nominated", before.preemptions.node(uid), after.preemptions.node(uid)),
             ("attempts", was.attempts, now.attempts),
         )
         if old != new
@@ -138,15 +101,23 @@ def _pod_changes(
     return tuple(changes)
 
 
+def place_of(state: SchedulerState, pod_state: PodState) -> str:
+    """Where a pod is: ``bound on n1``, ``unschedulable``."""
+    text = standing(state, pod_state)
+    return f"{text} on {pod_state.booked_node}" if pod_state.booked_node else text
+
+
 def _unplaced(pod: Pod) -> Pod:
     return msgspec.structs.replace(pod, **dict.fromkeys(_MOVED, ""))
 
 
-def _object_differences(before: ComparedState, after: ComparedState) -> Iterator[ObjectDifference]:
-    is_same = len(before.objects) == len(after.objects)
-    if is_same and all(map(is_, before.objects, after.objects)):
+def _object_differences(
+    before: SchedulerState, after: SchedulerState
+) -> Iterator[ObjectDifference]:
+    objects = [list(state.registry.everything()) for state in (before, after)]
+    if len(objects[0]) == len(objects[1]) and all(map(is_, *objects)):
         return
-    old, new = ({obj.title: obj for obj in state.objects} for state in (before, after))
+    old, new = ({obj.title: obj for obj in each} for each in objects)
     for title in {**old, **new}:
         was, now = old.get(title), new.get(title)
         kind, name = title.split(" ", 1)

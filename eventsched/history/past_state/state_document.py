@@ -7,12 +7,8 @@ from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import pod_requests
 from eventsched.domain.state.pod_state import PodState
-from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import PodSnapshot, ReservationSnapshot
 
-StandingPod = PodState | PodSnapshot
-"""A pod in a state or in the copy of one."""
 Document = dict[str, Any]
 
 BOUND, BINDING, AT_PERMIT, PREPARING = "bound", "binding", "waiting at Permit", "preparing the bind"
@@ -22,18 +18,14 @@ NOT_SCHEDULED_HERE = "not scheduled here"
 
 def standing(state: SchedulerState, pod_state: PodState) -> str:
     """Where a pod is: in which queue, on its way to a node, or on it."""
-    return standing_of(pod_state, state.reservations.get(pod_state.pod.uid))
-
-
-def standing_of(pod: StandingPod, reservation: Reservation | ReservationSnapshot | None) -> str:
-    """The same, of a pod and its reservation."""
-    if pod.bound:
+    if pod_state.bound:
         return BOUND
+    reservation = state.reservations.get(pod_state.pod.uid)
     if reservation is not None:
         if reservation.waits:
             return AT_PERMIT
         return PREPARING if reservation.preparing else BINDING
-    return NOT_SCHEDULED_HERE if pod.queue is None else str(pod.queue)
+    return NOT_SCHEDULED_HERE if pod_state.queue is None else str(pod_state.queue)
 
 
 def state_document(state: SchedulerState, *, whole: bool = True) -> Document:

@@ -1,20 +1,23 @@
 """The part of a state that a pod is judged by."""
 
-from msgspec.structs import replace
-
-from eventsched.domain.state.snapshot import PodSnapshot, StateSnapshot
+from eventsched.domain.state import snapshot
+from eventsched.domain.state.pod_state import PodState
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.framework.pod_groups import names_group
 
 
-def trial_copy(copy: StateSnapshot, uid: str) -> StateSnapshot:
+def trial_copy(state: SchedulerState, uid: str) -> SchedulerState:
     """A copy of a state without the pods that only wait in a queue: judging pod ``uid`` does not
     look at them, but an engine would index them, and wake them after each change. Those that are
     nominated, or in a group, count for others."""
-    nominated = copy.preemptions.nominations
-    asked = copy.consultation.asked if copy.consultation is not None else []
-    stay = {uid, *nominated, *copy.reservations, *(question.uid for question in asked)}
+    asked = state.consultation.asked if state.consultation is not None else []
+    stay = {uid, *state.preemptions.uids(), *state.reservations, *(each.uid for each in asked)}
 
-    def stays(pod: PodSnapshot) -> bool:
-        return bool(pod.booked_node) or pod.pod.uid in stay or names_group(pod.pod)
+    def stays(pod_state: PodState) -> bool:
+        pod = pod_state.pod
+        return bool(pod_state.booked_node) or pod.uid in stay or names_group(pod)
 
-    return replace(copy, pods=[pod for pod in copy.pods if stays(pod)])
+    copy = snapshot.duplicated(state)
+    for gone in [gone for gone, pod_state in copy.pods.items() if not stays(pod_state)]:
+        del copy.pods[gone]
+    return copy

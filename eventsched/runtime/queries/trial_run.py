@@ -28,7 +28,6 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import StateSnapshot
 from eventsched.runtime.assembly import Assembly
 from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
 
@@ -40,31 +39,9 @@ _CHUNK = 64
 """Further pods that are tried before it is looked whether one did not fit."""
 
 
-class TrialStates:
-    """The states that runs begin with, all alike: one that is used up by the first of them, then
-    those that are made from its copy."""
-
-    def __init__(self, first: SchedulerState, copy: StateSnapshot) -> None:
-        pods = first.pods
-        if first.reservations:  # the order in which a state that is made from the copy has them
-            in_order = {uid: pods[uid] for uid in {**first.reservations, **pods}}
-            pods.clear()
-            pods.update(in_order)
-        self._first: SchedulerState | None = first
-        self._copy = copy
-
-    def taken(self) -> SchedulerState:
-        """A state for a run."""
-        state, self._first = self._first, None
-        if state is None:
-            state = SchedulerState()
-            snapshot.restore(state, self._copy)
-        return state
-
-
 @dataclass(frozen=True)
 class TrialCluster:
-    """What pods are tried on: a state from ``states`` (None: the run begins with the objects)
+    """What pods are tried on: copies of a ``state`` (None: none, runs begin with the objects)
     at a ``position``, and what there is at the time ``now`` (µs). ``leaving`` are pods that are
     being deleted or evicted, ``known`` the uids of all pods. ``each_step`` is called at each step
     of a run; what it raises ends the run."""
@@ -76,7 +53,7 @@ class TrialCluster:
     waiting: Sequence[TracePod] = ()
     samples: Sequence[SamplesTaken] = ()
     leaving: Sequence[Pod] = ()
-    states: TrialStates | None = None
+    state: SchedulerState | None = None
     position: int = 0
     now: int = 0
     seed: str = DEFAULT_SEED
@@ -193,9 +170,9 @@ def _simulation(
         cluster.bound,
         objects=[*known, *objects],
         samples=cluster.samples,
-        known=[*cluster.nodes, *known] if cluster.states is not None else (),
+        known=[*cluster.nodes, *known] if cluster.state is not None else (),
     )
-    begins = None if cluster.states is None else cluster.states.taken()
+    begins = None if cluster.state is None else snapshot.duplicated(cluster.state)
 
     def step(logged: list[LogEntry]) -> None:
         cluster.each_step()

@@ -12,8 +12,6 @@ from eventsched.history.why_not import hypothesis
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import assemble
-from eventsched.runtime.queries.lent_state import LentState
-from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine
 from eventsched.testing import added, make_node, make_pod, observed
 
@@ -44,8 +42,7 @@ def test_states_of_engines_that_were_dropped_do_not_pile_up(
     monkeypatch.setattr(hypothesis.Hypothesis, "_changed_engine", watched)
     with gc_tuning.paused():
         found: Sequence[Any]
-        lent = LentState.of(FoldedState(before.state, before.position, 0, None))
-        found, _, _ = why_not._search(lent, assembly, make_pod("big", cpu=4000), "n1", "n2")
+        found, _, _ = why_not._search(before.state, assembly, make_pod("big", cpu=4000), "n1", "n2")
     assert any(remedy.changes for remedy in found)
     assert len(states) > PODS // 2
     assert most <= hypothesis._ENGINES + 1
