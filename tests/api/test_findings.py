@@ -13,7 +13,12 @@ from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.domain.records import MoveCause, Queue
 from eventsched.questions import pod_rows
-from eventsched.questions.findings import flushed_pods, preemption_rows, refusal_counts
+from eventsched.questions.findings import (
+    flushed_pods,
+    preemption_rows,
+    refusal_counts,
+    victim_workloads,
+)
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client
@@ -115,6 +120,8 @@ def test_what_became_of_the_workloads_of_victims(one_server: Server) -> None:
         written.is_placed(written.arrives("b2", "b", namespace="prod"), "n2")
         written.goes("b2")
         written.goes(written.arrives("untried", "b", namespace="prod"))
+        for name in ("other", "another"):
+            written.is_placed(written.arrives(name, namespace="prod"), "n2")
         written.write(address, STREAM)
 
     def found(client: Client, more: str = "") -> list[list[tuple[Any, ...]]]:
@@ -150,6 +157,21 @@ def test_what_became_of_the_workloads_of_victims(one_server: Server) -> None:
             last = everyone.get("/position?" + OF_STREAM)["position"]
             then = found(everyone, f"&at={min(at, last)}")[0]
             assert [each[3:6] for each in then if each[1] == "b"] == [(1, 1, gone)], at
+        _check_lower_bounds(everyone)
+
+
+def _check_lower_bounds(client: Client) -> None:
+    """What is not looked at may be more. Since the first preemption came a3, a4 and g2, which
+    exist, and b2, which is gone; with those of boss and two others there were 6 attempts."""
+    for name, most, is_cut in (
+        ("MOST_LATER", 3, True), ("MOST_LATER", 5, True), ("MOST_LATER", 6, False),
+        ("MOST_READ", 1, True), ("MOST_READ", 2, False),
+    ):  # fmt: skip
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(victim_workloads, name, most)
+            for preemption in client.get(f"/evictions?{OF_STREAM}")["preemptions"]:
+                for each in preemption["workloads"]:
+                    assert each["at_least"] == (is_cut and each["name"] is not None)
 
 
 def test_an_owner_has_pods_that_are_gone(

@@ -26,8 +26,10 @@ class VictimWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """The controller of ``victims`` of a preemption; its ``kind`` and ``name`` are null for those
     without one, which nothing replaces. ``came`` pods of it arrived after the preemption,
     ``placed`` of them were placed, and ``gone`` of them, placed or not, are gone; of these only
-    the ones are known that were tried, and whose arrival the log still has. ``first`` is the name
-    of the first that came, and ``first_node`` its node."""
+    the ones are known that were tried, and whose arrival the log still has. ``at_least``: there may
+    be more, beyond the first 20,000 pods and attempts since the oldest preemption of the page, or
+    beyond 2,000 pods that are gone. ``first`` is the name of the first that came, and
+    ``first_node`` its node."""
 
     namespace: str
     kind: str | None
@@ -36,6 +38,7 @@ class VictimWorkload(msgspec.Struct, frozen=True, kw_only=True):
     came: int
     placed: int
     gone: int
+    at_least: bool
     first: str | None
     first_node: str | None
 

@@ -20,27 +20,32 @@ MOST_LATER = 20_000
 those that came first."""
 
 _FOUND = ", ".join(f"'{outcome}'" for outcome in FOUND_NODE)
-_EXISTING = f"""
+_EXISTING = """
 SELECT CAST(n.uid AS text) AS uid, n.seq, n.namespace, n.owner_kind, n.owner_name, n.name, n.node,
        n.decided_seq
 FROM eventsched_log.pod_now n
 JOIN (SELECT DISTINCT * FROM unnest(CAST(:namespaces AS text[]), CAST(:kinds AS text[]),
     CAST(:names AS text[])) AS o (namespace, kind, name)) w
   ON w.namespace = n.namespace AND w.kind = n.owner_kind AND w.name = n.owner_name
-WHERE n.stream = :s AND n.seq > :low AND n.seq < :end ORDER BY n.seq LIMIT {MOST_LATER}
+WHERE n.stream = :s AND n.seq > :low AND n.seq < :end ORDER BY n.seq LIMIT :most
 """
 # By their attempts: table pod has no index by position. Who was never tried is left out.
-_GONE = f"""
+_GONE = """
 SELECT CAST(p.uid AS text) AS uid, p.seq, p.namespace, p.name
 FROM (SELECT DISTINCT f.pod FROM (
         SELECT d.pod FROM eventsched_log.decision d
-        WHERE d.stream = :s AND d.seq > :low AND d.seq < :end ORDER BY d.seq LIMIT {MOST_LATER}
+        WHERE d.stream = :s AND d.seq > :low AND d.seq < :end ORDER BY d.seq LIMIT :most
     ) f) tried
 JOIN eventsched_log.pod p ON p.stream = :s AND p.uid = tried.pod
 LEFT JOIN eventsched_log.pod_now n ON n.stream = :s AND n.uid = p.uid
 WHERE p.seq > :low AND n.uid IS NULL AND p.namespace = ANY(CAST(:namespaces AS text[]))
-ORDER BY p.seq LIMIT {MOST_READ}
+ORDER BY p.seq LIMIT :most_read
 """
+_BEYOND = """
+SELECT FROM eventsched_log.decision d
+WHERE d.stream = :s AND d.seq > :low AND d.seq < :end ORDER BY d.seq OFFSET :most LIMIT 1
+"""
+"""Whether there are attempts that were not looked at."""
 _PLACED = f"""
 SELECT DISTINCT ON (d.pod) CAST(d.pod AS text) AS uid, d.node FROM eventsched_log.decision d
 WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq < :end
@@ -76,10 +81,10 @@ def victim_workloads(
     """By the position of a preemption the controllers of its victims, given as one for each victim;
     what came of them before position ``end``, by default up to now. Raises UnavailableError."""
     named = {owner for each in owners.values() for owner in each if owner.name}
-    later = _later_pods(stream, sorted(named), min(owners), end) if named else {}
+    later, is_cut = _later_pods(stream, sorted(named), min(owners), end) if named else ({}, False)
     return {
         position: [
-            _workload(owner, victims, position, later.get(owner, ()))
+            _workload(owner, victims, position, later.get(owner, ()), bool(owner.name) and is_cut)
             for owner, victims in Counter(each).items()
         ]
         for position, each in owners.items()
@@ -88,17 +93,23 @@ def victim_workloads(
 
 def _later_pods(
     stream: LoggedStream, named: Sequence[VictimOwner], low: int, end: int | None
-) -> dict[VictimOwner, list[LaterPod]]:
-    """The pods of the controllers that came after a position, in the order in which they came."""
+) -> tuple[dict[VictimOwner, list[LaterPod]], bool]:
+    """The pods of the controllers that came after a position, in the order in which they came; and
+    whether there may be more than were looked at."""
     bounds = {"low": low, "end": stream.rows.head if end is None else end}
+    most = {"most": MOST_LATER}
     namespaces, kinds, names = zip(*named, strict=True)
     rows = [
         dict(row)
         for row in stream.rows.all(
-            _EXISTING, namespaces=namespaces, kinds=kinds, names=names, **bounds
+            _EXISTING, namespaces=namespaces, kinds=kinds, names=names, **bounds, **most
         )
     ]
-    left = stream.rows.all(_GONE, namespaces=tuple(set(namespaces)), **bounds)
+    left = stream.rows.all(
+        _GONE, namespaces=tuple(set(namespaces)), most_read=MOST_READ, **bounds, **most
+    )
+    is_cut = len(rows) == MOST_LATER or len(left) == MOST_READ
+    is_cut = is_cut or stream.rows.one(_BEYOND, **bounds, **most) is not None
     arrived = owners_at_arrival(stream, (row["seq"] for row in left))
     gone = [
         {**row, "owner_kind": owner.kind, "owner_name": owner.name, "decided_seq": row["seq"]}
@@ -121,7 +132,7 @@ def _later_pods(
             node = row.get("node")
         pod = LaterPod(row["seq"], row["name"], node or "", row["uid"] in ended)
         later.setdefault(whose, []).append(pod)
-    return later
+    return later, is_cut
 
 
 def _array(uids: Iterable[str]) -> str:
@@ -130,7 +141,7 @@ def _array(uids: Iterable[str]) -> str:
 
 
 def _workload(
-    owner: VictimOwner, victims: int, position: int, later: Sequence[LaterPod]
+    owner: VictimOwner, victims: int, position: int, later: Sequence[LaterPod], is_cut: bool
 ) -> VictimWorkload:
     came = later[bisect_right(later, position, key=lambda pod: pod.position) :]
     first = came[0] if came else None
@@ -142,6 +153,7 @@ def _workload(
         came=len(came),
         placed=sum(pod.node != "" for pod in came),
         gone=sum(pod.is_gone for pod in came),
+        at_least=is_cut,
         first=None if first is None else first.name,
         first_node=None if first is None else first.node or None,
     )

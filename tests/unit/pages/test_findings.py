@@ -154,10 +154,12 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
     hidden = {**UNSEEN, "outcome": "open", "gone": None, "gone_at": None}
     workloads = [
         {"namespace": "prod", "kind": kind, "name": name, "victims": 1, "came": came,
-         "placed": placed, "gone": gone, "first": "new" if came else None, "first_node": node}
+         "placed": placed, "gone": gone, "first": "new" if came else None, "first_node": node,
+         "at_least": name in ("g", "h", "i")}
         for kind, name, came, placed, gone, node in (
             ("Job", "a", 0, 0, 0, None), ("Job", "b", 1, 1, 1, "n2"), ("Job", "c", 1, 0, 0, None),
             ("Job", "d", 3, 3, 0, "n2"), ("Job", "e", 3, 1, 1, None), ("Job", "f", 2, 0, 2, None),
+            ("Job", "g", 0, 0, 0, None), ("Job", "h", 1, 1, 0, "n2"), ("Job", "i", 3, 2, 0, "n2"),
             (None, None, 0, 0, 0, None),
         )
     ]  # fmt: skip
@@ -177,6 +179,9 @@ def test_evictions_name_both_sides_and_hide_pods_of_others() -> None:
                  "Job/d since then: 3 new pods, all placed",
                  "Job/e since then: 3 new pods, 1 placed, 2 not; 1 of them is gone",
                  "Job/f since then: 2 new pods, none placed; 2 of them are gone",
+                 "Job/g since then: no new pod among those that were looked at",
+                 "Job/h since then: at least 1 new pod, all placed",
+                 "Job/i since then: at least 3 new pods, 2 placed, 1 not",
                  "1 without an owner: nothing replaces it"):  # fmt: skip
         assert fate in words
     assert 'href="/pods?namespace=prod&owner=Job%2Fe&ever=true' in text
