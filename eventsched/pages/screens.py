@@ -90,7 +90,7 @@ SCREENS = (
     ),
     Screen(
         "refusals", "Refusals", "/findings/refusals", findings_question.refusals,
-        in_navigation=False, further=findings_question.time_shown, below="anomalies",
+        in_navigation=False, further=findings_question.beside_refusals, below="anomalies",
         fields=findings_question.REFUSAL_FIELDS,
     ),
     Screen(

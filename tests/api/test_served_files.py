@@ -61,6 +61,7 @@ def answers(client: Client) -> dict[str, Any]:
         "/state": f"/state?at={place}&part=pods", "/queue": "", "/queue/anomalies": "",
         "/diff": f"/diff?from={place // 2}&to={place}", "/configuration": "",
         "/nodes/{node}/verdicts": f"/nodes/{node}/verdicts?at={place}",
+        "/refusals/nodes": f"/refusals/nodes?plugin={decision['plugin']}",
         "/evictions": "", "/refusals": "", "/queue/flushed": "",
         "/position": f"/position?at={place}",
     }  # fmt: skip

@@ -331,6 +331,14 @@ def ask_refusals(world: World) -> None:
         world.refused(f"/refusals?namespace={namespace}")
 
 
+def ask_refusing_nodes(world: World) -> None:
+    [named, *_] = [each for each in world.seen("/refusals")["plugins"] if each["plugin"]]
+    path = f"/refusals/nodes?plugin={named['plugin']}"
+    assert world.seen(path)["attempts"] == named["attempts"] > 0
+    for namespace in world.namespaces:
+        world.refused(f"{path}&namespace={namespace}")
+
+
 def ask_node_verdicts(world: World) -> None:
     world.refused("/nodes/n0/verdicts")
 
@@ -366,6 +374,7 @@ QUESTIONS = {
     "/try": ask_try,
     "/evictions": ask_evictions,
     "/refusals": ask_refusals,
+    "/refusals/nodes": ask_refusing_nodes,
     "/nodes/{node}/verdicts": ask_node_verdicts,
     "/queue/flushed": ask_flushed,
 }

@@ -9,6 +9,7 @@ from tests.api import test_anomalies, test_findings
 from tests.api.test_serve import serving
 from tests.browser.conftest import NARROW, WIDE, Watched
 from tests.databases import Server
+from tests.postgres.histories import TIGHT
 
 pytestmark = pytest.mark.process
 
@@ -101,6 +102,28 @@ def test_a_filter_without_a_match_offers_names(
         answer.get_by_role("link", name="guests").click()
         expect(page.locator(".refusals .plugin")).to_contain_text("NodeResourcesFit")
         expect(page.get_by_label("Namespace")).to_have_value("guests")
+
+
+@pytest.mark.parametrize(
+    ("size", "dark"), [(WIDE, False), (NARROW, True)], ids=["wide, light", "narrow, dark"]
+)
+def test_a_refusal_leads_to_the_nodes_that_refuse_most(
+    watched: Watched, url: str, size: tuple[int, int], dark: bool
+) -> None:
+    with watched.page(size=size, dark=dark) as page:
+        page.goto(f"{url}/findings/refusals?stream={TIGHT}")
+        page.locator(".refusals .reason").first.get_by_role("link", name="nodes").click()
+        query = page.url.partition("?")[2].partition("#")[0]
+        answer = page.request.get(f"{url}/api/v1/refusals/nodes?{query}").json()
+        section = page.get_by_role("region", name="Nodes that NodeResourcesFit refuses most")
+        headers = section.get_by_role("rowheader")
+        counts = sorted({each["attempts"] for each in answer["nodes"]}, reverse=True)
+        words = [f"{count} of {answer['known']} attempts" for count in counts]
+        expect(headers).to_have_text(words)
+        assert watched.accessibility(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+        section.get_by_role("link", name=answer["nodes"][0]["node"], exact=True).click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text(answer["nodes"][0]["node"])
 
 
 def test_tables_are_cards_on_a_narrow_screen(watched: Watched, findings: str) -> None:

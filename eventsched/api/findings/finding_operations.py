@@ -12,11 +12,13 @@ from eventsched.questions.findings.finding_answers import (
     FlushedPodsAnswer,
     NodeVerdictsAnswer,
     RefusalsAnswer,
+    RefusingNodesAnswer,
 )
 from eventsched.questions.findings.flushed_pods import flushed_pods_page
 from eventsched.questions.findings.node_verdicts import node_verdicts
 from eventsched.questions.findings.preemption_rows import EvictionFilter, evictions_page
 from eventsched.questions.findings.refusal_counts import RefusalFilter, refusal_counts
+from eventsched.questions.findings.refusing_nodes import refusing_nodes
 from eventsched.questions.past.positions import kept_position_of
 
 
@@ -40,6 +42,16 @@ def _refusals(asked: Asked) -> Any:
         namespace=values["namespace"], profile=values["profile"], low=low, high=high
     )
     return refusal_counts(stream, asked.sees, wanted)
+
+
+def _refusing_nodes(asked: Asked) -> Any:
+    values, stream = asked.values, asked.stream()
+    low, high = position_range(asked, stream)
+    wanted = RefusalFilter(
+        namespace=values["namespace"], profile=values["profile"], low=low, high=high
+    )
+    refusal = values["plugin"], values["reason"]
+    return refusing_nodes(stream, asked.sees, wanted, refusal, values["limit"])
 
 
 def _flushed(asked: Asked) -> Any:
@@ -67,6 +79,13 @@ FINDING_OPERATIONS = (
     Operation(
         "/refusals", "Which plugins refuse most, by reason, in the newest attempts of a range",
         (p.STREAM, p.NAMESPACE, p.PROFILE, p.FROM, p.UNTIL), RefusalsAnswer, _refusals,
+    ),
+    Operation(
+        "/refusals/nodes", "Which nodes a plugin refuses most, in the newest attempts of a range",
+        (p.STREAM, p.Parameter("plugin", "the plugin", required=True),
+         p.Parameter("reason", "its reason, as /refusals has it"),
+         p.NAMESPACE, p.PROFILE, p.FROM, p.UNTIL, p.PAGE_LIMIT),
+        RefusingNodesAnswer, _refusing_nodes, slow=True,
     ),
     Operation(
         "/nodes/{node}/verdicts", "What the newest attempts found for one node",

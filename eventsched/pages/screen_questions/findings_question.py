@@ -18,6 +18,8 @@ REFUSAL_FIELDS = {"namespace": "Namespace", "profile": "Profile", **_RANGE}
 """Filter → its title."""
 STEPS = 5
 """Workloads that no node would take and whose own next step is shown."""
+NODES = 100
+"""Nodes that refuse most that are shown."""
 FLUSHED = 20
 """Pods after a flush that it shows, unless ``limit=`` says otherwise."""
 _ANOMALIES = """\
@@ -103,6 +105,16 @@ def refusals(request: PageRequest) -> PageQuestion:
     if "profile" in query:  # the view has no profiles
         return PageQuestion(call)
     return _as_sql(call, _REFUSALS, conditions, query.get("stream"))
+
+
+def beside_refusals(request: PageRequest, answer: Any) -> dict[str, str]:
+    """The position that links lead to; with ``plugin`` the nodes that it refused most, with
+    ``reason`` for this one."""
+    query = _until_shown(request)
+    names = ("stream", "plugin", "reason", "namespace", "profile", "from", "until")
+    asked = {name: query.get(name) for name in names}
+    nodes = {"nodes": call_of("/refusals/nodes", asked, limit=str(NODES))}
+    return {**time_shown(request, answer), **(nodes if "plugin" in query else {})}
 
 
 def _until_shown(request: PageRequest) -> Mapping[str, str]:

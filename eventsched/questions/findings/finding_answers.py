@@ -180,6 +180,35 @@ class NodeVerdictsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     placed: list[AttemptAtNode]
 
 
+class RefusingNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that was refused in ``attempts`` of the ``evaluated`` ones that have a verdict on it;
+    ``newest`` is the position of the last such attempt."""
+
+    node: str
+    attempts: int
+    evaluated: int
+    newest: int
+
+
+class RefusingNodesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Which nodes a plugin refused, for one reason or any (null): of the newest ``attempts`` (at
+    most 100) with that refusal. Of ``known`` of them, from ``since`` to ``until``, the log has the
+    verdicts on all nodes: in these ``count`` nodes were refused so, ``always`` ones whenever they
+    were evaluated. ``nodes`` are those refused most often, at most as many as were asked for."""
+
+    stream: str
+    head: int
+    plugin: str
+    reason: str | None
+    attempts: int
+    known: int
+    since: str | None
+    until: str | None
+    count: int
+    always: int
+    nodes: list[RefusingNode]
+
+
 class FlushedPodRow(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that was refused (position ``failed``), that no change woke until the flush of the
     unschedulable queue (``flushed``), and that the next attempt placed on ``node`` (``placed``).

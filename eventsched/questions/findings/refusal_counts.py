@@ -1,7 +1,7 @@
 """Which plugins refuse most: the refusals of the newest attempts, or of others, by plugin and
 reason."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -96,43 +96,74 @@ class RefusalFilter(msgspec.Struct, frozen=True, kw_only=True):
     high: int | None = None
 
 
+class LookedAtAttempts(NamedTuple):
+    """Positions of the first and the last attempt that is looked at. ``is_cut``: there may be
+    attempts before these."""
+
+    first: int
+    last: int
+    is_cut: bool
+
+
+class AttemptConditions(NamedTuple):
+    """Conditions on rows d of table decision, and the join that they need, as SQL."""
+
+    text: str
+    join: str
+
+
 def refusal_counts(stream: LoggedStream, sees: Visibility, wanted: RefusalFilter) -> RefusalsAnswer:
     """The refusals of the newest LOOKED_AT attempts of a range. Raises UnavailableError and
     NotVisibleError."""
-    if wanted.namespace is not None:
-        sees.require(wanted.namespace, "namespace")
     head = stream.rows.head
-    high = head if wanted.high is None else min(wanted.high, head)
-    looked = stream.rows.one(_LOOKED_AT, low=wanted.low, high=high, most=LOOKED_AT)
-    assert looked is not None
-    if not looked["looked"]:
+    place = looked_at(stream, sees, wanted)
+    if place is None:
+        high = head if wanted.high is None else min(wanted.high, head)
         return RefusalsAnswer(
             stream=stream.name, head=head, begin=wanted.low, end=max(wanted.low, high), since=None,
             until=None, attempts=0, failed=0, plugins=[], unmatched=[], next=None,
         )  # fmt: skip
-    conditions, values = _conditions(sees, wanted)
-    words = {"conditions": conditions, "join": _JOIN if "p." in conditions else ""}
-    values |= {"low": looked["first"], "high": looked["last"] + 1}
+    conditions, values = attempt_conditions(sees, wanted)
+    words = {"conditions": conditions.text, "join": conditions.join}
+    values |= {"low": place.first, "high": place.last + 1}
     attempts = stream.rows.one(_ATTEMPTS.format(**words), **values)
     assert attempts is not None
     rows = stream.rows.all(_REFUSED.format(**words), skipped=STORED_NOT_EVALUATED, **values)
-    is_cut = looked["looked"] == LOOKED_AT
     return RefusalsAnswer(
         stream=stream.name,
         head=head,
-        begin=looked["first"],
-        end=looked["last"] + 1,
+        begin=place.first,
+        end=place.last + 1,
         since=None if attempts["since"] is None else iso(attempts["since"]),
         until=None if attempts["until"] is None else iso(attempts["until"]),
         attempts=attempts["attempts"],
         failed=attempts["failed"],
         plugins=_plugins(stream, rows),
         unmatched=[] if attempts["attempts"] else _unmatched(stream, sees, wanted, values),
-        next=looked["first"] if is_cut else None,
+        next=place.first if place.is_cut else None,
     )
 
 
-def _conditions(sees: Visibility, wanted: RefusalFilter) -> tuple[str, dict[str, Any]]:
+def looked_at(
+    stream: LoggedStream, sees: Visibility, wanted: RefusalFilter
+) -> LookedAtAttempts | None:
+    """The newest LOOKED_AT attempts of a range; None without one. Raises UnavailableError, and
+    NotVisibleError for the namespace."""
+    if wanted.namespace is not None:
+        sees.require(wanted.namespace, "namespace")
+    head = stream.rows.head
+    high = head if wanted.high is None else min(wanted.high, head)
+    row = stream.rows.one(_LOOKED_AT, low=wanted.low, high=high, most=LOOKED_AT)
+    assert row is not None
+    if not row["looked"]:
+        return None
+    return LookedAtAttempts(row["first"], row["last"], row["looked"] == LOOKED_AT)
+
+
+def attempt_conditions(
+    sees: Visibility, wanted: RefusalFilter
+) -> tuple[AttemptConditions, dict[str, Any]]:
+    """Which attempts of a range are meant, with the values of the conditions."""
     visible, seen = sees.condition("p.namespace")
     text, values = visible, dict[str, Any](seen)
     for column, name in (("p.namespace", "namespace"), ("d.profile", "profile")):
@@ -140,7 +171,7 @@ def _conditions(sees: Visibility, wanted: RefusalFilter) -> tuple[str, dict[str,
         if value is not None:
             text += f" AND {column} = :{name}"
             values[name] = value
-    return text, values
+    return AttemptConditions(text, _JOIN if "p." in text else ""), values
 
 
 def _unmatched(

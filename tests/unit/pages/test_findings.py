@@ -4,7 +4,7 @@ import json
 import re
 from html import unescape
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlencode
 
 import pytest
 
@@ -295,6 +295,54 @@ def test_a_reason_that_is_never_named_first_leads_only_to_all_pods_refused_so() 
     text = unescape(client(GivenApi(refusals=answer)).get("/findings/refusals").text)
     assert "group=" not in text
     assert 'href="/pods?plugin=A&reason=full&sort=waiting"' in text
+
+
+def refusing(**values: Any) -> str:
+    """The page of the nodes with a refusal, without markup except for links."""
+    reason = {"codes": ["Unschedulable"], "reason": MARKUP, "attempts": 3, "failed": 2, "first": 0,
+              "nodes": 40, "newest": 17, "group": "g"}  # fmt: skip
+    counts = {"attempts": 3, "failed": 2, "first": 0, "nodes": 40}
+    answer = {
+        "stream": "live", "head": 99, "begin": 1, "end": 50, **counts, "next": None,
+        "since": "2026-11-25T10:00:00+00:00", "until": "2026-11-25T11:00:00+00:00",
+        "plugins": [{"plugin": "A", **counts, "reasons": [reason, {**reason, "reason": "b"}]}],
+        "unmatched": [],
+    }  # fmt: skip
+    found = {
+        "plugin": "A", "reason": MARKUP, "attempts": 9, "known": 7, "count": 2, "always": 1,
+        "since": "2026-11-25T10:00:00+00:00", "until": "2026-11-25T11:00:00+00:00",
+        "nodes": [{"node": MARKUP, "attempts": 7, "evaluated": 7, "newest": 17},
+                  {"node": "n2", "attempts": 1, "evaluated": 3, "newest": 12}], **values,
+    }  # fmt: skip
+    api = GivenApi(refusals=answer, nodes=found)
+    query = urlencode({"namespace": "a", "plugin": "A", "reason": MARKUP, "until": "50"})
+    page = client(api).get(f"/findings/refusals?{query}").text
+    asked = {path: parse_qs(asked) for path, asked, _ in api.asked}["/api/v1/refusals/nodes"]
+    assert asked == {
+        "plugin": ["A"], "reason": [MARKUP], "namespace": ["a"], "until": ["50"], "limit": ["100"]
+    }  # fmt: skip
+    assert "<script>alert" not in page
+    return " ".join(unescape(re.sub("<(?!a )[^>]*>", "", page.partition('id="answer"')[0])).split())
+
+
+def test_the_nodes_that_refuse_most() -> None:
+    """A reason leads to them, and a plugin with several; the filters stay."""
+    text = refusing()
+    assert f"Nodes that A refuses most: {MARKUP}" in text
+    assert "In the newest 7 attempts that had this refusal, 2 nodes were refused so; 1 of" in text
+    assert "of 2 more attempts the log has no verdicts of single nodes" in text
+    for href in ("/nodes/n2", "/decisions/12", "?namespace=a&until=50"):
+        assert f'<a href="{href}">' in text or f'<a class="end" href="{href}">' in text
+    assert "7 of 7 attempts 1 " in text
+    assert '1 of 7 attempts 1 <a href="/nodes/n2">n2 of 3' in text
+    assert '<a href="?namespace=a&plugin=A&reason=b&until=50#nodes">nodes' in text
+    assert '<a href="?namespace=a&plugin=A&until=50#nodes">nodes' in text
+    few = refusing(attempts=1, known=1, count=1, always=1)
+    assert "In the newest attempt that had this refusal, 1 node was refused so." in few
+    assert "; each of them every time" in refusing(always=2)
+    none = {"nodes": [], "known": 0, "count": 0, "always": 0}
+    assert "no verdicts of single nodes of these attempts" in refusing(**none)
+    assert "None of the attempts looked at had this refusal" in refusing(**none, attempts=0)
 
 
 def test_refusals_without_an_attempt_say_why() -> None:
