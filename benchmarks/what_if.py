@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def _loads(nodes: int, pods: int) -> Iterator[runs.Load]:
-    for shape in ("plain", "mixed"):
+    for shape in ("plain", "mixed", "tight"):
         yield runs.generated_load(shape, nodes, pods)
     folder = os.environ.get("EVENTSCHED_TRACES")
     if folder:

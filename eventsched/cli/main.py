@@ -148,12 +148,15 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
+    owns_process = arguments is None
     arguments = sys.argv[1:] if arguments is None else arguments
     fall_back_to_ascii(sys.stdout)
     if arguments[:1] == [name_offer.COMMAND]:
         return name_offer.offer_names(arguments[1:])
     with gc_tuning.paused():  # what a command's modules make stays
         options = _parsed(arguments)
+    if owns_process:
+        gc_tuning.spare()
     if options is None:
         return BAD_INPUT
     if signals.asked_to_end():

@@ -16,6 +16,12 @@ def freeze(*, collect: bool = True) -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
+def spare() -> None:
+    """Objects that exist now are no longer scanned; how often others are stays. A command calls it
+    when its modules are loaded: to scan them once takes 0.05 s."""
+    gc.freeze()
+
+
 def thaw() -> None:
     """Call when much of what was frozen is dropped; ``freeze`` then frees it."""
     gc.unfreeze()

@@ -132,8 +132,7 @@ class NodeView:
     def alone(self, resources: tuple[str, ...]) -> list[list[int]] | None:
         """``books`` as plain numbers if the view has exactly one row, otherwise None. After each
         placement one row is evaluated again, and arrays of one element are slow."""
-        selection = self._table.selection(resources)
-        if len(self.rows) != 1 or selection is None:
+        if len(self.rows) != 1 or (selection := self._table.selection(resources)) is None:
             return None
         books = self._table.books[int(self.rows[0])] if self._books is None else self._books[0]
         numbers: list[list[int]] = books[:, selection].tolist()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from eventsched.domain.records import PodDecided
+from eventsched.domain.records.verdicts import Normalization
 from eventsched.runtime.queries.what_if.pod_fates import Cause, Reason
 from eventsched.scheduling.cycle.choice import Choice
 from eventsched.scheduling.cycle.cycle_keys import (
@@ -15,7 +16,7 @@ from eventsched.scheduling.cycle.cycle_keys import (
     CycleKey,
 )
 from eventsched.scheduling.cycle.judgement import Judgement
-from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
+from eventsched.scheduling.cycle.pod_specific_verdicts import Scored, weighted
 from eventsched.scheduling.preemption.nomination_step import nominated_row
 
 _LONGEST = 200
@@ -67,13 +68,19 @@ def _against(judgement: Judgement, choice: Choice, row: int, names: Sequence[str
     return _by_scores(judgement, choice.row, row, names)
 
 
+def _weighted(score: Scored, row: int) -> int:
+    """The plugin's part of a row's total."""
+    if score.normalized is None and score.column.normalization is Normalization.IDENTITY:
+        return int(score.raw[row]) * score.column.weight
+    return int(weighted(score, np.array([row]))[0])
+
+
 def _by_scores(judgement: Judgement, chosen: int, row: int, names: Sequence[str]) -> Reason:
     """The plugin whose weighted score is most above that of the other row. The text has the scores
     before their weight, which people know as 0 to 100."""
-    rows = np.array([chosen, row])
     # The chosen row's total is larger, so a plugin that scores both alike is not the one.
     parts = [
-        (score.column, *weighted(score, rows).tolist())
+        (score.column, _weighted(score, chosen), _weighted(score, row))
         for score in judgement.scores
         if score.normalized is not None or score.raw[chosen] != score.raw[row]
     ]
