@@ -23,7 +23,7 @@ from eventsched.domain.records import (
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.eventlog.log_errors import CorruptLogError
-from eventsched.eventlog.port import StoredLog, StoredRecord
+from eventsched.eventlog.port import StoredLog
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.queries.state_at import FoldedState, Opening, decoded
 from eventsched.runtime.queries.what_if.closed_loop import ClosedLoop
@@ -35,7 +35,7 @@ from eventsched.runtime.queries.what_if.cluster_measures import (
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges
 from eventsched.runtime.queries.what_if.open_loop import OpenLoop
 from eventsched.runtime.queries.what_if.pod_fates import Fates, LifeRecorder
-from eventsched.runtime.queries.what_if.pod_runs import recorded_runs
+from eventsched.runtime.queries.what_if.pod_runs import recorded_runs, run_records
 from eventsched.runtime.queries.what_if.rules import OtherRules
 from eventsched.scheduling.engine import Engine
 
@@ -68,13 +68,6 @@ class Stretch:
     def first(self) -> int:
         """The position of the first record."""
         return self.folded.position
-
-    def records(self) -> Iterator[StoredRecord]:
-        """The records."""
-        for stored in self.log.read(self.first) if self.first < self.end else ():
-            if stored.position >= self.end:
-                return
-            yield stored
 
     def steps(self, progress: Progress = lambda done, total: None) -> Iterator[HistoryStep]:
         """The records grouped by step; a step that ends after ``end`` is left out. Raises
@@ -185,7 +178,7 @@ class _ClosedRun:
         )
         if stretch.first:
             engine.restore(snapshot.encode(history), stretch.first)
-        runs = recorded_runs(history, stretch.records())
+        runs = recorded_runs(history, run_records(stretch.log, stretch.first, stretch.end))
         self._loop = ClosedLoop(
             history, engine, self._engine_of, runs=runs, removed=changes.removed, watch=self._made
         )

@@ -11,16 +11,61 @@ pods that something outside ended:
 - Evicted pods, and pods whose node was deleted before, did not end by themselves.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from eventsched.domain import records
+import msgspec
+
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.eventlog.port import StoredRecord
+from eventsched.eventlog.log_errors import CorruptLogError
+from eventsched.eventlog.port import StoredLog
+from eventsched.eventlog.postgres.reader import Reader
 
 _IS_DELETED = b'"deleting":true'
-"""In the bytes of a PodUpdated, whose other ones need not be decoded."""
+"""In the bytes of a pod, whose other ones need not be decoded."""
+_NOTHING = msgspec.Raw(b"")
+
+
+class RunRecord(msgspec.Struct):
+    """What a record says about runs. The fields are those of its kind; reading the others would
+    take most of the time."""
+
+    kind: str
+    uid: str = ""
+    name: str = ""
+    node: msgspec.Raw = _NOTHING
+    """The name of a node, or the node itself."""
+    pod: msgspec.Raw = _NOTHING
+    victims: msgspec.Raw = _NOTHING
+    leaving: tuple[str, ...] = ()
+    sent_back: tuple[str, ...] = ()
+
+
+_record = msgspec.json.Decoder(RunRecord)
+_records = msgspec.json.Decoder(list[tuple[int, int, int, RunRecord]])
+
+
+def run_records(log: StoredLog, first: int, end: int) -> Iterator[tuple[RunRecord, int]]:
+    """The records of a log from position ``first`` up to ``end``, and their times (µs). Raises
+    CorruptLogError."""
+    if first >= end:
+        return
+    position = first
+    try:
+        if not isinstance(log, Reader):
+            for stored in log.read(first):
+                if (position := stored.position) >= end:
+                    return
+                yield _record.decode(stored.body), stored.at
+            return
+        for batch in log.batches(first, end):
+            position = batch.first
+            items = _records.decode(batch.body)
+            for at, _, _, record in items[max(0, first - position) : end - position]:
+                yield record, at
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as problem:
+        raise CorruptLogError(position, f"does not fit: {problem!r}") from problem
 
 
 class PodRun(NamedTuple):
@@ -30,15 +75,15 @@ class PodRun(NamedTuple):
     length: int
 
 
-def recorded_runs(state: SchedulerState, stretch: Iterable[StoredRecord]) -> dict[str, PodRun]:
+def recorded_runs(
+    state: SchedulerState, stretch: Iterable[tuple[RunRecord, int]]
+) -> dict[str, PodRun]:
     """The runs by uid that began and ended in a stretch of a log, whose state before is
-    ``state``."""
+    ``state``. Raises msgspec.ValidationError for a record of another shape."""
     runs = _RunReader(state)
-    for stored in stretch:
-        if stored.kind == "PodUpdated" and _IS_DELETED not in stored.body:
-            continue
-        if stored.kind in _RunReader.KINDS:
-            runs.take(stored.record, stored.at)
+    for record, at in stretch:
+        if record.kind in _RunReader.KINDS:
+            runs.take(record, at)
     return runs.ended
 
 
@@ -83,29 +128,34 @@ class _RunReader:
         self._evicted = set(state.preemptions.evicting)
         self._drained = {node.name for node in state.nodes.nodes if node and _is_drained(node)}
 
-    def take(self, record: records.Record, at: int) -> None:
-        match record:
-            case records.PodBound(uid=uid, node=node):
-                self._bound[uid] = at, node
-                self._on.setdefault(node, set()).add(uid)
-            case records.PodUpdated(pod=pod) if pod.uid in self._bound:
-                if not self._is_end_of_work(pod):
+    def take(self, record: RunRecord, at: int) -> None:
+        uid = record.uid
+        match record.kind:
+            case "PodBound":
+                node_name = msgspec.json.decode(record.node, type=str)
+                self._bound[uid] = at, node_name
+                self._on.setdefault(node_name, set()).add(uid)
+            case "PodUpdated" if _IS_DELETED in bytes(record.pod):
+                pod = msgspec.json.decode(record.pod, type=Pod)
+                if pod.uid in self._bound and not self._is_end_of_work(pod):
                     self._forget(pod.uid)
-            case records.PodDeleted(uid=uid):
+            case "PodDeleted":
                 bound = self._forget(uid)
                 if bound is not None and uid not in self._evicted:
                     self.ended[uid] = PodRun(bound[0], at - bound[0])
                 self._evicted.discard(uid)
-            case records.PreemptionDecided(evicted=evicted):
-                self._evicted.update(evicted)
-            case records.EvictionFailed(uid=uid):
+            case "PreemptionDecided":
+                victims = msgspec.json.decode(record.victims, type=set[str])
+                self._evicted |= victims.difference(record.leaving, record.sent_back)
+            case "EvictionFailed":
                 self._evicted.discard(uid)
-            case records.NodeAdded(node=node) | records.NodeUpdated(node=node):
+            case "NodeAdded" | "NodeUpdated":
+                node = msgspec.json.decode(record.node, type=Node)
                 change = self._drained.add if _is_drained(node) else self._drained.discard
                 change(node.name)
-            case records.NodeDeleted(name=name):
-                self._drained.discard(name)
-                for uid in self._on.pop(name, ()):
+            case "NodeDeleted":
+                self._drained.discard(record.name)
+                for uid in self._on.pop(record.name, ()):
                     del self._bound[uid]
 
     def _is_end_of_work(self, pod: Pod) -> bool:

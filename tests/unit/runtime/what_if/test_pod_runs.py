@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -13,14 +13,20 @@ from eventsched.domain import records
 from eventsched.domain.detail_levels import SUMMARY, DetailLevels
 from eventsched.domain.objects import Node, Owner, Pod, Taint
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.records.record_catalogue import CATALOGUE, RecordKind
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.units import SECOND
 from eventsched.eventlog.memory import MemoryEventLog
-from eventsched.eventlog.port import StoredRecord
+from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.runtime.assembly import assemble
 from eventsched.runtime.queries.what_if.history_run import run_closed
 from eventsched.runtime.queries.what_if.node_changes import parse_changes
-from eventsched.runtime.queries.what_if.pod_runs import PodRun, recorded_runs
+from eventsched.runtime.queries.what_if.pod_runs import (
+    PodRun,
+    RunRecord,
+    recorded_runs,
+    run_records,
+)
 from eventsched.runtime.queries.what_if.rules import OtherRules
 from eventsched.runtime.simulation.simulation import Simulation
 from eventsched.testing import make_node, make_pod
@@ -150,6 +156,16 @@ def node(at: int, **changes: Any) -> tuple[int, records.Record]:
     return at, records.NodeUpdated(node=make_node("n1", **changes))
 
 
+def log_of(history: Sequence[tuple[int, records.Record]]) -> MemoryEventLog:
+    log = MemoryEventLog()
+    stored = [
+        StoredRecord.of(LogEntry(position, at, position, record))
+        for position, (at, record) in enumerate(history)
+    ]
+    log.begin(Batch(stored, {}))
+    return log
+
+
 A_IS_GONE = 9, records.PodDeleted(uid="a")
 EVICTED = records.PreemptionDecided(
     uid="b", attempt=1, node="n1", row=0, criterion="", victims=("a",)
@@ -179,11 +195,7 @@ NO_EXECUTE = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
     ],
 )  # fmt: skip
 def test_signs_of_an_end(history: list[tuple[int, records.Record]], is_own: bool) -> None:
-    logged = [
-        StoredRecord.of(LogEntry(position, at, position, record))
-        for position, (at, record) in enumerate(history)
-    ]
-    runs = recorded_runs(SchedulerState(), logged)
+    runs = recorded_runs(SchedulerState(), run_records(log_of(history), 0, len(history)))
     assert runs == ({"a": PodRun(2, 7)} if is_own else {})
 
 
@@ -191,5 +203,12 @@ def test_a_node_that_was_cordoned_before_the_range() -> None:
     state = SchedulerState()
     state.apply(records.NodeAdded(node=make_node("n1", unschedulable=True)), 0)
     history = [bound("a", 2), deleting(5, Owner("Job", "a")), A_IS_GONE]
-    logged = [StoredRecord.of(LogEntry(5, at, 5, record)) for at, record in history]
-    assert recorded_runs(state, logged) == {}
+    assert recorded_runs(state, run_records(log_of(history), 0, len(history))) == {}
+
+
+@pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.record.__name__)
+def test_what_records_say_about_runs_is_read_of_every_kind(kind: RecordKind) -> None:
+    """A field of the same name has the same type, or it is not decoded."""
+    types = get_type_hints(kind.record)
+    for name, read in get_type_hints(RunRecord).items():
+        assert read is msgspec.Raw or types.get(name, read) == read
