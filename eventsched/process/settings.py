@@ -23,6 +23,7 @@ from eventsched.process.sections.detail_settings import (
 )
 from eventsched.process.sections.settings_part import SettingsPart, duration_problems, fields_of
 from eventsched.process.sections.shadow_settings import ShadowSettings
+from eventsched.runtime.snapshot_policy import SNAPSHOT_EVERY
 from eventsched.scheduling.config.decoding import Report, refuse, salvaged
 from eventsched.scheduling.config.document import second_mapping
 from eventsched.scheduling.config.sections import Duration
@@ -110,10 +111,10 @@ class CheckpointSettings(SettingsPart, frozen=True):
 
 
 class SnapshotSettings(SettingsPart, frozen=True):
-    """How many records lie between two snapshots of the state; a start loads the newest
-    snapshot."""
+    """How many records, at least, lie between two snapshots of the state: two for each pod if these
+    are more. A start loads the newest snapshot, and a state of the past the one before it."""
 
-    records: Positive = 50_000
+    records: Positive = SNAPSHOT_EVERY
 
 
 class ServingSettings(SettingsPart, frozen=True):

@@ -11,27 +11,37 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import StateSnapshot
+from eventsched.domain.state.snapshot import EncodedState, StateSnapshot
 from eventsched.eventlog.port import StoredSnapshot
 
-FORMAT = 1
+FORMAT = 2
 """The format of a snapshot's body, and of what applying the records produces. It is raised only if
 either changes, not with each version, so that an upgrade can load the existing snapshot. The
-state's digest is checked in any case."""
+state's digest is checked in any case. Format 1 had pods one by one (domain/state/pod_blocks.py).
+"""
+_READABLE = ("1", str(FORMAT))
 RECORD_SECONDS = 40e-6
 BYTE_SECONDS = 60e-9
 """Estimated time to apply a record, and each of its bytes, above the measured ones: 10 to 30 µs a
 record, 1 ns (annotations) to 63 ns (affinity terms) a byte (docs/benchmarks.md)."""
 APPLY_SECONDS = 2.0
 """Estimated time, at most, to apply the records after the newest snapshot."""
-SNAPSHOT_EVERY = 25_000
-"""Positions between two snapshots of a stream that is written as a whole: as many as the database
-keeps between the older ones of a live stream."""
+SNAPSHOT_EVERY = 12_500
+"""Positions between two snapshots, at least: as many as the database keeps between the older ones
+of a live stream. A state of the past is made from the snapshot before it."""
+_EVERY_POD = 2
+"""The same for each pod: the cost of a snapshot grows with the pods. A pod of a snapshot takes as
+long to restore as two records to apply."""
 _RATIO = 8
-"""A snapshot's bytes are about 5 to 6 times as many uncompressed. A buffer that has to grow takes
+"""A snapshot's bytes are about 4 to 6 times as many uncompressed. A buffer that has to grow takes
 half as long again."""
 _FIRST = "0.1.0"
-"""The version that wrote no format number yet."""
+"""The version that wrote no format number yet: its snapshots have format 1."""
+
+
+def snapshot_distance(pods: int, least: int = SNAPSHOT_EVERY) -> int:
+    """Positions from a snapshot to the next one of a state with ``pods`` pods."""
+    return max(least, _EVERY_POD * pods)
 
 
 def apply_seconds(records: int, size: int) -> float:
@@ -45,7 +55,7 @@ def label() -> str:
 
 
 class _SnapshotBody(msgspec.Struct):
-    engine: StateSnapshot
+    engine: EncodedState
 
 
 _decoder = msgspec.json.Decoder(_SnapshotBody)
@@ -67,14 +77,14 @@ def engine_state(stored: StoredSnapshot) -> StateSnapshot | None:
         plain = stored.body
         if not plain.startswith(b"{"):  # release 0.1 did not compress a leader's
             plain = zlib.decompress(plain, bufsize=_RATIO * len(plain))
-        return _decoder.decode(plain).engine
+        return _decoder.decode(plain).engine.decoded()
     except (zlib.error, msgspec.MsgspecError):
         return None
 
 
 def is_readable(version: str) -> bool:
-    """Whether a snapshot with this label has the format of this version. A checkpoint is such a
-    snapshot, kept for years: who raises FORMAT makes the earlier ones readable, too
+    """Whether this version reads a snapshot with this label. A checkpoint is such a snapshot, kept
+    for years: who raises FORMAT keeps the earlier ones readable
     (tests/unit/history/test_checkpoint_formats.py)."""
     number, slash, _ = version.partition("/")
-    return number == str(FORMAT) if slash else FORMAT == 1 and version == _FIRST
+    return number in _READABLE if slash else version == _FIRST

@@ -115,7 +115,7 @@ def test_answers_are_those_of_the_database(
     source: str, days: str, expected: dict[str, Any], exported: Path, database: str, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(loaded_logs, "SNAPSHOT_EVERY", 100)
+    monkeypatch.setattr(loaded_logs, "snapshot_distance", lambda pods: 100)
     given: dict[str, Any] = {"file": exported}
     if source != "file":
         archived(days, STREAM, tmp_path, LATER if source == "archive" else THIRD_DAY)

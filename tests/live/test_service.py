@@ -226,7 +226,7 @@ def test_checkpoints_are_counted_and_published(tmp_path: Path) -> None:
 def test_a_term_without_settings() -> None:
     plan = service_plan.plan_of(job(), "me")
     assert (plan.stream, plan.opening.configuration) == ("scheduler", "")
-    assert plan.limits == Limits(records=256, size=4 * 2**20, snapshot_every=50_000)
+    assert plan.limits == Limits(records=256, size=4 * 2**20, snapshot_every=12_500)
     assert plan.retention.vectors_age == 0.0
 
 

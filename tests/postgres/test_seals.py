@@ -74,9 +74,11 @@ def seals(database: str) -> list[PartitionSealed]:
     ]
 
 
-def fill(database: str, retention: Retention, *, drops: bool = False, sealed: int = 0) -> None:
+def fill(
+    database: str, retention: Retention, *, drops: bool = False, sealed: int = 0, later: int = 0
+) -> None:
     """Runs a replica with 30 pods, until the log begins later (``drops``) and ``sealed`` partitions
-    have a seal."""
+    have a seal; then with some ``later`` ones."""
 
     async def story(scene: Scene, _: "asyncio.Task[None]") -> None:
         assembly = assemble_text("", [], STREAM, IN_TREE)
@@ -93,6 +95,9 @@ def fill(database: str, retention: Retention, *, drops: bool = False, sealed: in
         count = "SELECT count(*) FROM eventsched_log.partition WHERE seal IS NOT NULL"
         await until(lambda: rows(database, count)[0][0] >= sealed)
         await until(lambda: scene.settled)
+        if later:
+            scene.cluster.put(*pods(later, "later"))
+            await until(lambda: scene.bound == 30 + later and scene.settled)
 
     play(database, story, retention=retention)
 
@@ -209,7 +214,7 @@ def test_vectors_are_recomputed_from_a_checkpoint(
     small: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of what is before it they cannot be."""
-    fill(small, DROPS, drops=True)
+    fill(small, DROPS, drops=True, later=3)
     with psycopg.connect(small) as admin:
         admin.execute("DELETE FROM eventsched_log.snapshot")
     reader = Reader(small, STREAM)

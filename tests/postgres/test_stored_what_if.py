@@ -193,7 +193,7 @@ def test_states_in_the_result_are_near_a_snapshot(
     run: Run, log: str, config: Path, first: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are those of the records alone."""
-    monkeypatch.setattr(result_stream, "SNAPSHOT_EVERY", 30)
+    monkeypatch.setattr(result_stream, "snapshot_distance", lambda pods: 30)
     monkeypatch.setattr(result_stream, "_BATCH_SIZE", 10)
     end = stored(run, log, config, *first)["stored"]["records"]
     with closing(Reader(log, "other", keeps_connection=True)) as reader:

@@ -19,7 +19,7 @@ from eventsched.eventlog.schema import migrations
 from eventsched.eventlog.whole_stream import LoadProgress, StreamCopy, new_stream_transaction
 from eventsched.history.verify.verified_log import DamagedError, Epoch, Log
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.snapshot_policy import SNAPSHOT_EVERY, snapshot_of
+from eventsched.runtime.snapshot_policy import snapshot_distance, snapshot_of
 
 _HOLDER = "loaded"
 _MISFITS = (
@@ -101,7 +101,7 @@ class _Loading:
                 self.finish()  # refuses a batch that was altered, which says more
                 reason = f"does not fit: {problem!r}"
                 raise CorruptLogError(stored.position, reason) from problem
-        if self.state.position >= self._stored + SNAPSHOT_EVERY:
+        if self.state.position >= self._stored + snapshot_distance(len(self.state.pods)):
             self._stored = self.state.position
             with _altered():
                 self.copy.keep(snapshot_of(self.state, batch.hash))

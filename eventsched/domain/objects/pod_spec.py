@@ -16,6 +16,8 @@ from eventsched.domain.objects.placement_terms import (
 )
 from eventsched.domain.objects.resource_names import Resources
 
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
 
 class HostPort(Frozen, frozen=True):
     """A port that a container opens on its node; ip is never empty (0.0.0.0 means all)."""
@@ -39,7 +41,7 @@ class Container(Frozen, frozen=True):
     restarts: bool = False
 
 
-class PodSpec(Frozen, frozen=True, dict=True, weakref=True):
+class PodSpec(Frozen, frozen=True, dict=True, weakref=True, gc=True):
     """The part of a pod that its placement depends on. Pods with equal specs share one object, so
     values derived from a spec are cached on it: the caches go when the last such pod goes.
 
@@ -70,7 +72,7 @@ class PodSpec(Frozen, frozen=True, dict=True, weakref=True):
     def key(self) -> bytes:
         """The spec's canonical bytes: equal exactly for equal specs. A plugin that reads nothing
         else of a pod returns it from ``sign``."""
-        return msgspec.json.encode(self, order="deterministic")
+        return _canonical(self)
 
     @cached_property
     def has_affinity(self) -> bool:
@@ -89,4 +91,5 @@ class PodSpec(Frozen, frozen=True, dict=True, weakref=True):
 
 def intern(spec: PodSpec, known: MutableMapping[bytes, PodSpec]) -> PodSpec:
     """The one PodSpec object of equal content, so that derived values are computed once."""
-    return known.setdefault(spec.key, spec)
+    # Not by ``key``: most specs are found and dropped, and need no cache of their own.
+    return known.setdefault(_canonical(spec), spec)

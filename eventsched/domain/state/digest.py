@@ -6,7 +6,8 @@ from typing import Any
 
 from eventsched.domain import objects
 from eventsched.domain.behaviours import Behaviour
-from eventsched.domain.state.snapshot import PodSnapshot, ReservationSnapshot, StateSnapshot
+from eventsched.domain.state.pod_blocks import PodSnapshot
+from eventsched.domain.state.snapshot import ReservationSnapshot, StateSnapshot
 
 _KEYS_AT_ONCE = 1000
 

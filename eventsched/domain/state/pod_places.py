@@ -37,7 +37,7 @@ class PodPlaces:
         self.topologies = Topologies(self.registry, self.pods, on_node)
 
     def _interned(self, pod: Pod) -> Pod:
-        if pod.spec.__dict__.get(_INTERNED_IN) is self._specs:
+        if getattr(pod.spec, _INTERNED_IN, None) is self._specs:
             return pod
         spec = intern(pod.spec, self._specs)
         spec.__dict__[_INTERNED_IN] = self._specs

@@ -5,7 +5,7 @@ a copy: the state may change while ``parts`` encodes it. The caller compares
 ``SchedulerState.digest`` with the digest that is stored beside the snapshot.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,12 @@ import msgspec
 
 from eventsched.domain.behaviours import Behaviour, require_known
 from eventsched.domain.nodes.table_copies import copy_into
-from eventsched.domain.objects import Node, Pod
+from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject, NodeResourceTopology
 from eventsched.domain.records import (
     ExtenderAnswered,
     ExtenderAsked,
     PluginOverran,
-    Queue,
     SamplesTaken,
 )
 from eventsched.domain.records.object_writes import Write
@@ -28,34 +27,19 @@ from eventsched.domain.records.verdicts import ScoreColumn, Verdict
 from eventsched.domain.state.consultation import Consultation
 from eventsched.domain.state.memory_use import MemoryUse
 from eventsched.domain.state.numa_zones import ZoneReport
+from eventsched.domain.state.pod_blocks import (
+    BlockEncoder,
+    PodBlock,
+    PodSnapshot,
+    SharedParts,
+    decoded_pods,
+)
 from eventsched.domain.state.pod_state import PodState
 from eventsched.domain.state.preemptions import Eviction, Preemptions
 from eventsched.domain.state.reservations import Reservation
 
 if TYPE_CHECKING:
     from eventsched.domain.state.scheduler_state import SchedulerState
-
-
-class PodSnapshot(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The attributes of a PodState. Tens of thousands are made at once, and none refers to itself:
-    so they are not garbage-collected."""
-
-    pod: Pod
-    row: int
-    booked_node: str
-    booking_order: int
-    bound: bool
-    queue: Queue | None
-    order: int
-    since: int
-    entered: int
-    until: int
-    attempts: int
-    failures: int
-    errors: int
-    rejectors: tuple[str, ...]
-    pending: tuple[str, ...]
-    number: int = 0
 
 
 class ReservationSnapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -135,8 +119,22 @@ class StateSnapshot(msgspec.Struct, frozen=True):
     shadows: tuple[str, ...] = ()
 
 
+class EncodedState(StateSnapshot, frozen=True):
+    """A state as it is stored. Its pods are in ``pod_blocks``; in format 1 they were in ``pods``
+    (runtime/snapshot_policy.py)."""
+
+    pod_blocks: list[PodBlock] = []
+    shared: SharedParts = SharedParts()
+
+    def decoded(self) -> StateSnapshot:
+        """With its pods. Raises msgspec.ValidationError for blocks that contradict each other."""
+        fields = {name: getattr(self, name) for name in StateSnapshot.__struct_fields__}
+        fields["pods"] = self.pods or decoded_pods(self.pod_blocks, self.shared)
+        return StateSnapshot(**fields)
+
+
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(StateSnapshot)
+_decoder = msgspec.json.Decoder(EncodedState)
 _pod_attributes = attrgetter(*PodSnapshot.__struct_fields__)
 
 
@@ -187,37 +185,41 @@ def _copied(
 
 
 def parts(snapshot: StateSnapshot) -> Iterator[bytes]:
-    """The snapshot's bytes (JSON) in many parts, one for each node, pod and other object."""
+    """The snapshot's bytes (JSON) in many parts: one for each node, some pods, or another object.
+    Pods are not where they were in format 1: who reads only nodes stops there."""
     before = b"{"
     for field in msgspec.structs.fields(snapshot):
         yield before + _encoder.encode(field.encode_name) + b":"
-        value = getattr(snapshot, field.name)
+        value = [] if field.name == "pods" else getattr(snapshot, field.name)
         if isinstance(value, list):
             yield from _list_parts(value)
         else:
             yield _encoder.encode(value)
         before = b","
-    yield b"}"
+    encoder = BlockEncoder()
+    yield b',"pod_blocks":'
+    yield from _list_parts(encoder.blocks(snapshot.pods))
+    yield b',"shared":' + _encoder.encode(encoder.shared) + b"}"
 
 
-def _list_parts(values: list[Any]) -> Iterator[bytes]:
+def _list_parts(values: Iterable[Any]) -> Iterator[bytes]:
     before = b"["
     for value in values:
         yield before + _encoder.encode(value)
         before = b","
-    yield b"]" if values else b"[]"
+    yield b"]" if before == b"," else b"[]"
 
 
 def encode(state: "SchedulerState") -> bytes:
     """The state's bytes (JSON)."""
-    return _encoder.encode(copied(state))
+    return b"".join(parts(copied(state)))
 
 
 def restore(state: "SchedulerState", body: "bytes | StateSnapshot") -> None:
     """Fills an empty state from bytes, or from the copy of a state, which any number of states may
     be filled from. Raises msgspec.ValidationError or DecodeError for bytes that are not a snapshot,
     and NewerLogError for one of a newer version."""
-    snapshot = body if isinstance(body, StateSnapshot) else _decoder.decode(body)
+    snapshot = body if isinstance(body, StateSnapshot) else _decoder.decode(body).decoded()
     require_known(snapshot.flags, f"the snapshot at position {snapshot.position}")
     _restore_nodes(state, snapshot)
     for registered in snapshot.registry:

@@ -6,7 +6,7 @@ Written from docs/log-format.md, like all of verification.
 
 import json
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -74,12 +74,23 @@ def _decoded(position: int, state: Record) -> CheckpointState:
     for number, columns in enumerate(state["scorings"], 1):
         facts.take({"kind": "ScoringDefined", "number": number, "columns": columns})
     live_pods, pods = LivePods(), set()
-    for entry in state["pods"]:
-        pods.add(entry[0]["uid"])
-        live_pods.take(entry[_POD_NUMBER], {"kind": "PodAdded", "pod": entry[0]})
+    for number, pod in _numbered_pods(state):
+        pods.add(pod["uid"])
+        live_pods.take(number, {"kind": "PodAdded", "pod": pod})
     return CheckpointState(
         position, facts, live_pods, frozenset(pods), state["verdicts"], state["scorings"]
     )
+
+
+def _numbered_pods(state: Record) -> Iterator[tuple[int, Record]]:
+    """The pods that there are, by the positions of their PodAdded records."""
+    for entry in state["pods"]:  # format 1
+        yield entry[_POD_NUMBER], entry[0]
+    for block in state.get("pod_blocks", ()):  # format 2
+        shared = [state["shared"]["pods"][index] for index in block["shared"]]
+        own = zip(block["number"], shared, block["uid"], block["started_at"], strict=True)
+        for number, pod, uid, started_at in own:
+            yield number, {**pod, "uid": uid, "started_at": started_at}
 
 
 class SealCheck:

@@ -23,6 +23,7 @@ from eventsched.runtime.snapshot_policy import (
     BYTE_SECONDS,
     apply_seconds,
     is_readable,
+    snapshot_distance,
 )
 from eventsched.scheduling.engine import Engine
 
@@ -104,6 +105,7 @@ class FollowedStream:
         any case. At 2 a start would have to apply ``2 * every`` records, or records for
         APPLY_SECONDS, or as many as take as long as loading the snapshot itself."""
         most = max(APPLY_SECONDS, self.snapshot_size * BYTE_SECONDS)
+        every = snapshot_distance(len(self.stream_state.engine.state.pods), every)
         return max(
             (head.next - self.snapshot_position) / every, 2 * self.seconds_since_snapshot / most
         )

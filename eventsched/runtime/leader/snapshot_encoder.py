@@ -18,9 +18,9 @@ from eventsched.runtime.effects.event_drafts import Draft, EventDrafterSnapshot
 from eventsched.runtime.snapshot_policy import label
 
 PARTS_AT_ONCE = 256
-"""Parts, at most, that ``advance`` encodes; each is one pod, node or other object."""
-BYTES_AT_ONCE = 256 * 1024
-"""Bytes after which ``advance`` stops: one node or pod can have a megabyte."""
+"""Parts, at most, that ``advance`` encodes; each is one node, some pods, or another object."""
+BYTES_AT_ONCE = 64 * 1024
+"""Bytes after which ``advance`` stops: hundreds of pods, or one node, which can have a megabyte."""
 
 
 class StreamStateSnapshot(msgspec.Struct):

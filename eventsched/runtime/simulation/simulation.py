@@ -33,14 +33,17 @@ from eventsched.runtime.effects.committer import Committer
 from eventsched.runtime.simulation.repetition import repeating
 from eventsched.runtime.simulation.run_counters import RunCounters
 from eventsched.runtime.simulation.utilization import Meter
-from eventsched.runtime.snapshot_policy import APPLY_SECONDS, BYTE_SECONDS, label
+from eventsched.runtime.snapshot_policy import (
+    APPLY_SECONDS,
+    BYTE_SECONDS,
+    label,
+    snapshot_distance,
+)
 from eventsched.scheduling.engine import Engine
 
 DEFAULT_SEED = "eventsched"
 BATCH_SIZE = 256
 """Records of a batch. Readers see the log of a running simulation in steps of this size."""
-SNAPSHOT_EVERY, SNAPSHOT_EVERY_POD = 25_000, 3
-"""Records between two snapshots, and for each pod: the cost of a snapshot grows with the pods."""
 MAX_ERRORS_IN_A_ROW = 1_000
 """A run is given up after this many errors in a row, or three for each waiting pod if these are
 more."""
@@ -80,10 +83,9 @@ class Simulation:
         ``begins`` is a state that a run without a log goes on from; it is used up.
         ``watch`` is called with the records of each step.
         ``detail_levels`` says which vectors are stored, by default all. Without a log nothing is
-        recorded; this is for measuring. ``store_snapshot`` is called
-        every ``snapshot_every`` records (None: SNAPSHOT_EVERY, or SNAPSHOT_EVERY_POD for each pod
-        if that is more) and at the end. ``batch_size`` is BATCH_SIZE by default. If
-        the log is not empty, ``resumption.resume`` must be called before ``run``."""
+        recorded; this is for measuring. ``store_snapshot`` is called every ``snapshot_every``
+        records (None: ``snapshot_distance``) and at the end. ``batch_size`` is BATCH_SIZE by
+        default. If the log is not empty, ``resumption.resume`` must be called before ``run``."""
         self.engine: Engine = assembly.engine(
             with_detail=log is not None, detail_levels=detail_levels, state=begins
         )
@@ -250,8 +252,7 @@ class Simulation:
     def _store_snapshot_when_due(self) -> None:
         if self._store is None:
             return
-        pods = len(self.engine.state.pods)
-        every = self._snapshot_every or max(SNAPSHOT_EVERY, SNAPSHOT_EVERY_POD * pods)
+        every = self._snapshot_every or snapshot_distance(len(self.engine.state.pods))
         is_many = self.engine.position - self.snapshot_position >= every
         if is_many or self._bytes_since_snapshot * BYTE_SECONDS >= APPLY_SECONDS:
             self._commit()

@@ -14,6 +14,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import CPU, MEMORY, Pod
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
+from eventsched.domain.state.pod_blocks import PodSnapshot
 from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.eventlog.port import StoredRecord
@@ -108,7 +109,7 @@ def books(engine: Engine) -> dict[str, Any]:
 def kept(engine: Engine) -> dict[str, Any]:
     """All of the state; the order of pods and resources does not matter, except for pods that
     wait."""
-    found = msgspec.json.decode(engine.snapshot(), type=snapshot.StateSnapshot)
+    found = msgspec.json.decode(engine.snapshot(), type=snapshot.EncodedState).decoded()
     waiting = [uid for uid, held in found.reservations.items() if held.waits]
     pods = {each.pod.uid: each for each in found.pods}
     return {**msgspec.structs.asdict(found), "pods": pods, "resources": set(found.resources),
@@ -117,7 +118,7 @@ def kept(engine: Engine) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("kind", "stored"),
-    [(PodState, snapshot.PodSnapshot), (Reservation, snapshot.ReservationSnapshot)],
+    [(PodState, PodSnapshot), (Reservation, snapshot.ReservationSnapshot)],
 )
 def test_no_field_is_forgotten(kind: type[Any], stored: type[msgspec.Struct]) -> None:
     assert sorted(stored.__struct_fields__) == sorted(kind.__slots__)

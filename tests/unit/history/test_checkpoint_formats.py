@@ -6,6 +6,8 @@ of earlier formats stay as they are.
 
 import gzip
 import json
+import zlib
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from eventsched.domain.records import StreamStarted
 from eventsched.history.export_reader import FileLog
 from eventsched.history.replay.logged_state import ReplayStart
 from eventsched.history.replay.stream_replay import rebuild
+from eventsched.history.verify.verified_log import KeptStart
+from eventsched.history.verify.verified_preemptions import PodFacts
+from eventsched.history.verify.verified_start import checkpoint_state
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.snapshot_policy import FORMAT, is_readable
@@ -46,6 +51,26 @@ def test_a_log_is_read_on_from_a_checkpoint(path: Path) -> None:
     rest = rebuild(assembly().engine(), log, start=start)
     assert rest.engine.state.digest() == whole.engine.state.digest()
     assert 0 < rest.records < whole.records
+
+
+@pytest.mark.parametrize("path", CHECKPOINTS, ids=[path.name for path in CHECKPOINTS])
+def test_verification_reads_a_checkpoint(path: Path) -> None:
+    """It has code of its own for that (docs/log-format.md)."""
+    checkpoint = json.loads(gzip.decompress(path.read_bytes()))
+    body = zlib.compress(json.dumps({"engine": checkpoint["state"]}).encode())
+    record = {"checkpoint": checkpoint["position"], "digest": sha256(body).hexdigest()}
+    reports: list[str] = []
+    start = KeptStart(checkpoint["position"], 0, record, body)
+    found = checkpoint_state(start, lambda _, problem: reports.append(problem))
+    assert found is not None, reports
+    engine = assembly().engine()
+    engine.restore(json.dumps(checkpoint["state"]).encode(), checkpoint["position"])
+    state = engine.state
+    assert found.pods == set(state.pods)
+    for uid, pod_state in state.pods.items():
+        assert found.live_pods.by_number[pod_state.number] == PodFacts(
+            uid, pod_state.pod.priority, pod_state.pod.started_at, pod_state.pod.namespace
+        )
 
 
 def test_there_is_one_of_the_present_format() -> None:

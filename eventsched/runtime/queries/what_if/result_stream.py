@@ -16,7 +16,7 @@ from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import Batch, StoredLog, StoredRecord
 from eventsched.eventlog.whole_stream import WholeStream
-from eventsched.runtime.snapshot_policy import SNAPSHOT_EVERY, snapshot_of
+from eventsched.runtime.snapshot_policy import snapshot_distance, snapshot_of
 
 _BATCH_SIZE = 256
 """Records of a batch at least."""
@@ -68,7 +68,8 @@ class ResultStream:
         if self._open:
             self.stream.append(Batch(self._open, self._details))
             self._open, self._details = [], {}
-            if self.stream.head >= self._stored + SNAPSHOT_EVERY:
+            distance = snapshot_distance(len(self._state.pods))
+            if self.stream.head >= self._stored + distance:
                 self._stored = self.stream.head
                 self.stream.keep(snapshot_of(self._state, self.stream.head_hash))
 
