@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import ref
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.cluster.translate.metadata import pod_uid
 from eventsched.domain.objects import CPU, MEMORY, PODS, Container, Node, Pod, PodSpec
 from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble
 from eventsched.runtime.queries.node_proposals import (
     HOSTNAME,
@@ -288,3 +290,21 @@ def test_a_pod_is_hopeless_only_if_no_shape_helps() -> None:
     assert some.nodes[0].shape.example in ("n37", "n38", "n39")
     assert some.hopeless == ("default/p0",)
     assert proposed(1040).hopeless == ("default/p0",)
+
+
+def test_a_trial_is_freed_at_once_when_it_is_dropped() -> None:
+    """Each run has a state of its own, and collections wait for the end of a question."""
+    before = simulated([even("n")], (0, [plain("old", 500)]))
+    cluster = TrialCluster(
+        ASSEMBLY, [even("n")], state=before.engine.state, position=before.engine.position,
+        now=before.engine.state.now,
+    )  # fmt: skip
+    with gc_tuning.paused():
+        run = run_trial(cluster, [TracePod(plain("big", 9_000))])
+        assert run.pending
+        simulation = ref(run.simulation)
+        state = ref(run.simulation.engine.state)
+        assert state() is not before.engine.state
+        del run
+        assert simulation() is None
+        assert state() is None

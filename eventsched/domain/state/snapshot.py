@@ -6,7 +6,6 @@ a copy: the state may change while ``parts`` encodes it. The caller compares
 """
 
 from collections.abc import Iterable, Iterator
-from copy import copy
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -235,7 +234,8 @@ def duplicated(state: "SchedulerState") -> "SchedulerState":
     takes a tenth of the time, because columns and bookings are copied, too."""
     other = type(state)()
     copy_into(other.nodes, state.nodes)
-    other.pods.update({uid: copy(pod) for uid, pod in state.pods.items()})
+    for uid, pod in state.pods.items():  # copy.copy takes several times as long
+        other.pods[uid] = pod.__copy__()  # type: ignore[attr-defined]
     other.take_places(state)
     for registered in state.registry.everything():
         other.registry.put(registered)
