@@ -18,6 +18,7 @@ from eventsched.questions.states import FoldedStates
 from eventsched.web.authorization import CACHE_SECONDS, TOKEN_REVIEW, Reviews
 from tests.api.asking import Client, scope_of
 from tests.api.test_gates import NoStreams
+from tests.kube.scripted import ScriptedAnswer, serving
 
 ALL = ""
 USERS = {
@@ -170,16 +171,21 @@ def test_in_a_cluster_with_very_many_namespaces_a_request_names_its_own() -> Non
     assert len(cluster.reviews) < 10
 
 
-def unreachable(folder: Path) -> Path:
-    """A kubeconfig of an API server that does not run."""
+def kubeconfig_of(url: str, folder: Path) -> Path:
+    """A kubeconfig of an API server."""
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(json.dumps({
         "apiVersion": "v1", "kind": "Config", "current-context": "a",
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "clusters": [{"name": "a", "cluster": {"server": url}}],
         "users": [{"name": "a", "user": {"token": "t"}}],
     }))  # fmt: skip
     return kubeconfig
+
+
+def unreachable(folder: Path) -> Path:
+    """A kubeconfig of an API server that does not run."""
+    return kubeconfig_of("http://127.0.0.1:1", folder)
 
 
 def test_an_api_server_that_cannot_be_reached(tmp_path: Path) -> None:
@@ -195,3 +201,22 @@ def test_an_api_server_that_cannot_be_reached(tmp_path: Path) -> None:
 
     asyncio.run(asked())
     assert asyncio.run(ReviewingServer(kubeconfig, None).close()) is None
+
+
+def test_an_api_server_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
+    """The client of the API asks again, not this gate."""
+    version = ScriptedAnswer(200, {"major": "1", "minor": "36", "gitVersion": "v1.36.0"})
+    busy = ScriptedAnswer(429, {"message": "too many requests"}, retry_after="1")
+
+    async def asked() -> None:
+        async with serving([version, busy, busy]) as (server, _):
+            reviewing = ReviewingServer(kubeconfig_of(server.url, tmp_path), None)
+            try:
+                assert (await reviewing.ask(TOKEN_REVIEW, b"{}"))[0] == 429
+                with pytest.raises(OSError, match="too many requests"):
+                    await reviewing.namespaces()
+            finally:
+                await reviewing.close()
+            assert len(server.asked) == 3
+
+    asyncio.run(asked())

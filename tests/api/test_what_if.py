@@ -3,6 +3,7 @@ client."""
 
 import asyncio
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from starlette.types import Message
 from eventsched.api.application import ROOT, Application, application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
+from eventsched.api.what_if import what_if_runs
 from eventsched.api.what_if.what_if_runs import MOST_AT_A_TIME, WhatIfRuns
 from eventsched.api.what_if.worker_messages import WhatIfJob
 from eventsched.cli.main import main
@@ -278,6 +280,19 @@ def test_what_takes_too_long_is_given_up(log: str, tmp_path: Path) -> None:
     lost = msgspec.structs.replace(job, address="postgresql://a@127.0.0.1:1/b")
     with pytest.raises(UnavailableError):
         asyncio.run(WhatIfRuns().run(lost, lambda done, total: None))
+
+
+def test_a_process_that_is_not_ended_ends_itself(
+    log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A little after the server should have ended it; here 59 seconds before."""
+    monkeypatch.setattr(what_if_runs, "_GRACE", -59)
+    plugin = tmp_path / "stuck.py"
+    plugin.write_text(STUCK)
+    question = WhatIfQuestion(stream=TIGHT)
+    job = WhatIfJob(question=question, address=log, plugins=[str(plugin)], store_in="", seconds=0)
+    with pytest.raises(RuntimeError, match=f"without an answer .-{signal.SIGALRM.value}"):
+        asyncio.run(WhatIfRuns(seconds=60).run(job, lambda done, total: None))
 
 
 def test_who_does_not_see_all_pods_learns_nothing(log: str) -> None:

@@ -39,6 +39,9 @@ CPU = NodeRefusals("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",), 5
 TAINT = NodeRefusals(
     "TaintToleration", "UnschedulableAndUnresolvable", ("untolerated taint(s)",), 4
 )
+APART = NodeRefusals(
+    "InterPodAffinity", "UnschedulableAndUnresolvable", ("no match for the pod's affinity",), 5
+)
 EXCLUDED = NodeRefusals("", "Excluded", ("PreFilter left the node out",), 9)
 
 
@@ -109,6 +112,7 @@ def test_the_step_asks_for_nodes_that_only_a_taint_closes() -> None:
     assert needs_closed_nodes(explained)
     assert not needs_closed_nodes(told(*REFUSED, refusals=(EXCLUDED, CPU)))
     assert not needs_closed_nodes(told(*REFUSED[:2], refusals=(TAINT,)))
+    assert not needs_closed_nodes(told(*REFUSED, refusals=(APART, TAINT)))  # no node has the place
     assert with_closed_nodes(explained, None) == explained
     nodes = NodeTable()
     assert "toleration" not in headline(with_closed_nodes(explained, nodes)).next_step

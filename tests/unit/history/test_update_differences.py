@@ -25,6 +25,8 @@ LONG = "x" * 80
         ({"priority": 1}, {"priority": 5}, "priority: 1 → 5"),
         ({}, {"deleting": True}, "it is being deleted"),
         ({}, {"node_name": "n4"}, "it is on n4"),
+        ({"deleting": True, "node_name": "n4"},
+         {"deleting": True, "node_name": "n4", "priority": 5}, "priority: 0 → 5"),
         ({"nominated_node": "n1"}, {}, "nominated node: none"),
         ({}, {"scheduler_name": "s"}, "schedulerName: default-scheduler → s"),
         ({}, {"spec": {"node_selector": {"a": "b"}, "tolerations": (Toleration(),)}},

@@ -132,8 +132,9 @@ def test_what_became_of_an_estimate_is_counted() -> None:
     errors.take(guess, PastWait(31, is_over=False))
     errors.take(guess, PastWait(20, is_over=False))
     errors.take(WaitEstimate(3), PastWait(20, is_over=True))
+    errors.take(WaitEstimate(20, 10), PastWait(20, is_over=True))  # half of the waits did not end
     counts = {name: value for name, value in vars(errors).items() if name != "errors"}
-    assert counts == {"inside": 2, "below": 1, "above": 2, "unknown": 1, "missing": 1}
+    assert counts == {"inside": 2, "below": 1, "above": 2, "unknown": 1, "missing": 2}
     assert errors.errors == [15, 10, 10, 11]
     assert errors.share_inside == 0.4
 
