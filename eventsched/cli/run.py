@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -252,7 +252,10 @@ def _shadow_warnings(settings: Settings) -> tuple[str, ...]:
     return ()
 
 
-def _replaced(part: Any, **values: Any) -> Any:
+Section = TypeVar("Section", bound=msgspec.Struct)
+
+
+def _replaced(part: Section, **values: Any) -> Section:
     return msgspec.structs.replace(part, **{k: v for k, v in values.items() if v is not None})
 
 

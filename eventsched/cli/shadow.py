@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -133,7 +133,7 @@ def _newest(report: ShadowReport) -> list[DifferingPod]:
     return list(reversed(report.differing))[:SHOWN]
 
 
-def _quantiles(waits: Any) -> dict[str, int] | None:
+def _quantiles(waits: Sequence[int]) -> dict[str, int] | None:
     """Median and 99th percentile, in µs; None without waits."""
     if not waits:
         return None

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from eventsched.domain import records
+from eventsched.domain.int64 import Int64s
 from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED, NodeTable
 from eventsched.domain.objects import CPU, MEMORY
 from eventsched.domain.records import Outcome, PlacementCompared, PlacementMatch
@@ -234,7 +235,7 @@ def used_nodes_here(state: SchedulerState, chosen: Mapping[str, str]) -> UsedNod
     return _used(table, requested, moved)
 
 
-def _used(table: NodeTable, requested: Any, moved: Counter[int]) -> UsedNodes:
+def _used(table: NodeTable, requested: Int64s, moved: Counter[int]) -> UsedNodes:
     """``moved`` is by how many pods a row has more."""
     rows = [row for row in table.rows.values() if len(table.residents[row]) + moved[row] > 0]
     mean: dict[str, float] = {}

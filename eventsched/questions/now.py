@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from sqlalchemy import RowMapping
+
 from eventsched.cli.output.time_format import iso
 from eventsched.domain.units import is_virtual
 from eventsched.history.dominant_refusal import rank_sql
@@ -216,7 +218,7 @@ def last_waits(stream: LoggedStream, sees: Visibility, newest: NewestDecisions) 
     return Waits(pods=len(waited), p50_seconds=waited[middle], p99_seconds=waited[last])
 
 
-def _log(head: Any, last: Any, clock: int, *, virtual: bool) -> LogFacts:
+def _log(head: RowMapping, last: RowMapping | None, clock: int, *, virtual: bool) -> LogFacts:
     if last is None:
         return LogFacts(head=head["next"], written_at=None, lag_seconds=None, idle_seconds=None)
     return LogFacts(
@@ -227,7 +229,7 @@ def _log(head: Any, last: Any, clock: int, *, virtual: bool) -> LogFacts:
     )
 
 
-def _leader(stream: LoggedStream, head: Any) -> StreamLeader | None:
+def _leader(stream: LoggedStream, head: RowMapping) -> StreamLeader | None:
     if not head["holder"]:
         return None
     term = stream.rows.one(_TERM, epoch=head["epoch"])

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from eventsched.eventlog import database
 from eventsched.eventlog.schema import migrations
 from eventsched.history.verify.verification import verify_database
 from eventsched.history.verify.verified_log import LaterVersionError
+from eventsched.history.verify.verified_problems import Problem
 from eventsched.process.exit_codes import DIFFERS
 
 
@@ -73,6 +75,6 @@ def _restore(options: argparse.Namespace) -> int:
 class _NotRestoredError(Exception):
     """What was loaded is not what was written; the transaction is rolled back."""
 
-    def __init__(self, problems: Any) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__()
         self.problems = problems

@@ -18,6 +18,7 @@ from eventsched.cluster.messages import (
     PatchStatus,
     PodAbsent,
     PodSeen,
+    TermAnswer,
     TouchPod,
     WriteEvent,
     WriteObject,
@@ -91,7 +92,7 @@ class EffectTrackers:
         pod_state = self._state.pods.get(effect.uid)
         return pod_state is not None and pod_state.number > effect.decision
 
-    def answered(self, answer: Any) -> Iterator[Action]:
+    def answered(self, answer: TermAnswer) -> Iterator[Action]:
         """The cluster has answered a request."""
         if isinstance(answer.request, PatchStatus | WriteEvent):
             yield from self._object_in(answer)
@@ -104,7 +105,7 @@ class EffectTrackers:
         if not tracker.outcome_first:
             yield from tracker.answered(answer)
 
-    def _object_in(self, answer: Any) -> Iterator[Action]:
+    def _object_in(self, answer: TermAnswer) -> Iterator[Action]:
         """The object in an answer, unless the watch has reported its deletion meanwhile."""
         if isinstance(answer, PodAbsent):
             self._seen.of(POD).note_absence(answer.request.uid)

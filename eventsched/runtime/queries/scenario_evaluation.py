@@ -14,6 +14,7 @@ from eventsched.cluster.files import read_text
 from eventsched.cluster.translate import manifest
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
+from eventsched.domain.int64 import Int64s
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Verdict
 from eventsched.runtime.assembly import assemble_loaded
@@ -182,7 +183,7 @@ def _filtered(judgement: Judgement, names: list[str]) -> dict[str, Any]:
     return answer
 
 
-def _scored(judgement: Judgement, names: list[str], rows: Any) -> dict[str, Any]:
+def _scored(judgement: Judgement, names: list[str], rows: Int64s) -> dict[str, Any]:
     scores = {}
     for score in judgement.scores:
         values = weighted(score, rows)
@@ -194,7 +195,7 @@ def _scored(judgement: Judgement, names: list[str], rows: Any) -> dict[str, Any]
     }
 
 
-def _by_name(names: list[str], rows: Any, values: Any) -> dict[str, int]:
+def _by_name(names: list[str], rows: Int64s, values: Int64s) -> dict[str, int]:
     by_name = {names[row]: value for row, value in zip(rows, values.tolist(), strict=True)}
     return dict(sorted(by_name.items()))
 

@@ -290,7 +290,7 @@ class PodSpecificVerdicts:
         raw = self._spread_out(answers, rows, score.width)
         return Scored(column, raw, None if own is None else self._spread_out(own, rows, np.int64))
 
-    def _spread_out(self, values: Int64s, rows: Rows, width: Any) -> NDArray[Any]:
+    def _spread_out(self, values: Int64s, rows: Rows, width: type[np.integer[Any]]) -> NDArray[Any]:
         """A column over all rows, 0 for rows without a value."""
         if len(values) == self._table.size:
             return values.astype(width)

@@ -97,7 +97,7 @@ class Score:
         return Verdict(plugin=self.name, code=Code.UNRESOLVABLE, reasons=(reason,))
 
     @property
-    def width(self) -> Any:
+    def width(self) -> type[np.integer[Any]]:
         """The dtype in which its raw scores are stored and hashed."""
         return np.uint8 if self.normalization is Normalization.IDENTITY else np.int64
 

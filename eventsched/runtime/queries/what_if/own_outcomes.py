@@ -3,7 +3,7 @@ are those of history's own outcomes."""
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from eventsched.cluster.in_memory.cluster import BIND_DELAY, TERMINATION_DELAY
 from eventsched.cluster.in_memory.volume_controller import VolumeController
@@ -105,16 +105,18 @@ def bind_of(record: Record) -> PodDecided | BindIntended | None:
     return record if isinstance(record, BindIntended) else None
 
 
-def writes_of(intended: PreparationIntended) -> list[Any]:
+def writes_of(intended: PreparationIntended) -> list[Write]:
     return [write for group in intended.writes.values() for write in group]
 
 
-def intents_of(logged: Iterable[tuple[Record, int]]) -> tuple[set[str], set[str], dict[str, Any]]:
+def intents_of(
+    logged: Iterable[tuple[Record, int]],
+) -> tuple[set[str], set[str], dict[str, set[Write]]]:
     """The pods of intents to bind, the pods that are evicted, and the writes by pod, of records
     and their times."""
     binds: set[str] = set()
     evicted: set[str] = set()
-    writes: dict[str, set[Any]] = {}
+    writes: dict[str, set[Write]] = {}
     for record, _ in logged:
         if type(record) not in _WITH_INTENTS:
             continue
