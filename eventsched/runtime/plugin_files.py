@@ -5,8 +5,9 @@ import importlib.util
 import sys
 import traceback
 from collections import OrderedDict
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from types import ModuleType
 
 from eventsched.domain.errors import InputError
@@ -14,8 +15,12 @@ from eventsched.signals import Terminated
 
 _MOST = 32
 """Modules that are kept, those that were used last."""
-_modules: OrderedDict[tuple[str, Path, bytes], ModuleType] = OrderedDict()
+_Key = tuple[str, Path, bytes]
+_modules: OrderedDict[_Key, ModuleType] = OrderedDict()
 _lock = Lock()
+_executing = RLock()
+"""Held while a file is executed: threads that need the same file wait for its one execution. A file
+may use another one."""
 
 
 def imported(path: Path) -> ModuleType:
@@ -27,12 +32,11 @@ def imported(path: Path) -> ModuleType:
     try:
         content = path.read_bytes()
         key = (spec.name, path.absolute(), content)
-        with _lock:
-            module = _modules.pop(key, None)
+        module = _kept(key)
         if module is None:
-            module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-            # Not by its loader, whose cached code may be that of an earlier content.
-            exec(compile(content, str(path), "exec"), module.__dict__)
+            with _executing:
+                module = _kept(key) or _executed(spec, path, content)
+                _keep(key, module)
     except Terminated:
         raise
     except (Exception, SystemExit) as raised:
@@ -40,11 +44,29 @@ def imported(path: Path) -> ModuleType:
         problem = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
         raise InputError(str(path), " ".join(problem.split()), "fix the file") from raised
     sys.modules[spec.name] = module  # typed Args and inspect look it up here
+    return module
+
+
+def _executed(spec: ModuleSpec, path: Path, content: bytes) -> ModuleType:
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    # Not by its loader, whose cached code may be that of an earlier content.
+    exec(compile(content, str(path), "exec"), module.__dict__)
+    return module
+
+
+def _kept(key: _Key) -> ModuleType | None:
+    """The module that is kept, which then was used last; None if there is none."""
+    with _lock:
+        if key in _modules:
+            _modules.move_to_end(key)
+        return _modules.get(key)
+
+
+def _keep(key: _Key, module: ModuleType) -> None:
     with _lock:
         _modules[key] = module
         if len(_modules) > _MOST:
             _modules.popitem(last=False)
-    return module
 
 
 def _line(raised: BaseException, path: Path) -> str:

@@ -9,11 +9,15 @@ from eventsched.cli.screen.display import Display
 from eventsched.domain.errors import InputError
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Taint
+from eventsched.domain.records import PodAdded, StreamStarted
+from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.explain.explanation import NodeRefusals
 from eventsched.history.explain.headline import with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
+    GROUPS_PLUGIN,
     GroupMembers,
     GroupVerdict,
+    group_members,
     group_verdict,
 )
 from eventsched.history.explain.workloads.workload import (
@@ -24,6 +28,7 @@ from eventsched.history.explain.workloads.workload import (
     with_step,
 )
 from tests.builders import SECOND, make_node, make_pod
+from tests.gangs import member
 from tests.unit.history.test_headline import AFFINITY, REFUSED, TAINT, added, told
 
 BEGIN = 1_800_000_000 * SECOND
@@ -274,6 +279,29 @@ def test_a_group_without_the_plugin_is_a_workload() -> None:
     )
     assert found(binding) == (f"{begin}9 of its pods (web-7, …): is being bound", "", "shop/web-7")
     assert found() == (f"{begin}all of them are on nodes", "", "")
+
+
+@pytest.mark.parametrize(
+    ("shadows", "scheduler", "profiles", "lacking"),
+    [
+        ("", "plain", {"gangs": True, "plain": False}, "plain"),
+        ("", "gangs", {"gangs": True, "plain": False}, ""),
+        ("", "another", {"gangs": True, "plain": False}, ""),  # none of ours
+        ("real", "real", {"plain": False, "gangs": True}, "plain"),  # decided with the first one
+        ("real", "real", {"gangs": True, "plain": False}, ""),
+        ("real gangs", "gangs", {"plain": False, "gangs": True}, ""),
+        ("real", "plain", {"plain": False, "gangs": True}, ""),  # not followed
+    ],
+)
+def test_the_profile_that_a_group_needs_the_plugin_in(
+    shadows: str, scheduler: str, profiles: dict[str, bool], lacking: str
+) -> None:
+    state = SchedulerState()
+    inputs = {"shadows": shadows} if shadows else {}
+    state.apply(StreamStarted(format=1, engine="", seed="", inputs=inputs), 0)
+    state.apply(PodAdded(pod=member("p1", scheduler_name=scheduler)), 0)
+    found = group_members(state, parse_target("group/g", None), "s", profiles).unscheduled
+    assert found == (f"the profile {lacking} lacks the plugin {GROUPS_PLUGIN}" if lacking else "")
 
 
 def test_a_group_names_the_refusal_that_its_next_step_ends() -> None:

@@ -71,6 +71,8 @@ def test_who_may_not_see_the_node_is_led_to_its_pods() -> None:
     [
         (1500, "cpu", "1500m"), (2000, "cpu", "2"), (3 << 29, "memory", "1.5 GiB"),
         (64 << 20, "hugepages-2Mi", "64 MiB"), (4, "nvidia.com/gpu", "4"), (0, "memory", "0 MiB"),
+        (1 << 30, "memory", "1 GiB"), (1023 << 20, "memory", "1023 MiB"),
+        (-1 << 30, "ephemeral-storage", "-1 GiB"), (-1023 << 20, "memory", "-1023 MiB"),
     ],
 )  # fmt: skip
 def test_amounts(number: int, resource: str, text: str) -> None:

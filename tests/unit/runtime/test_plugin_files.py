@@ -1,6 +1,8 @@
 """Files with plugins are executed once for their content."""
 
 import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +77,25 @@ def test_the_modules_that_were_used_last_are_kept(
         plugin_files.imported(path)
     assert [executions(path) for path in paths] == [1, 2, 1]
     assert len(plugin_files._modules) == 2
+
+
+def test_threads_that_need_a_file_at_once_execute_it_once(tmp_path: Path) -> None:
+    """The file waits until the other threads have asked for it, or 10 s; none of them gets a module
+    that is not whole."""
+    path = tmp_path / "slow.py"
+    path.write_text(f"import threading\nthreading.gate.wait(10)\n{PLUGIN.format(score=1)}")
+    asked = threading.Semaphore(0)
+    gate = threading.Event()
+
+    def found() -> object:
+        asked.release()
+        return plugin_files.imported(path).Mine
+
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(4) as threads:
+        patched.setattr(threading, "gate", gate, raising=False)
+        answers = [threads.submit(found) for _ in range(4)]
+        for _ in answers:
+            assert asked.acquire(timeout=10)
+        gate.set()
+        assert len({answer.result(timeout=20) for answer in answers}) == 1
+    assert executions(path) == 1
