@@ -31,9 +31,10 @@ class Shrinking:
 
     def shrunk(self, cluster: ClusterSnapshot) -> ClusterSnapshot:
         """The smallest cluster that was found. It has at least one node."""
+        # The nodes first: each decision with all pods of a large cluster takes 0.1 s.
+        cluster = self._smaller(cluster, self._with_nodes(cluster, self._named(cluster.nodes)))
         without_waiting = replace(cluster, pods=[pod for pod in cluster.pods if pod.node_name])
         cluster = self._smaller(cluster, without_waiting)
-        cluster = self._smaller(cluster, self._with_nodes(cluster, self._named(cluster.nodes)))
         nodes = self._fewest(cluster.nodes, lambda kept: self._with_nodes(cluster, kept))
         cluster = self._with_nodes(cluster, nodes)
         pods = self._fewest(cluster.pods, lambda kept: replace(cluster, pods=kept))
