@@ -6,7 +6,7 @@ are about the present.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED, Code
 from eventsched.domain.units import SECOND
@@ -21,6 +21,7 @@ from eventsched.history.past_state.anomalies import (
 from eventsched.history.past_state.own_overtaking import PlacedOfWorkloads
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_ping_pongs import past_ping_pongs
+from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods, first_queued
 from eventsched.questions.pod_rows import QUEUES
 from eventsched.questions.streams import LoggedStream
@@ -40,8 +41,10 @@ def past_anomalies(
     """The anomalies before a position, at most ``limit`` of each kind, as those of the present.
     Raises UnavailableError."""
     anomalies: dict[str, list[Anomaly]] = {STARVING: [], UNPLACEABLE: []}
-    placed, own = _placed(past), PlacedOfWorkloads(_on_nodes(past))
-    for row, came, began in _long_waits(stream, past):
+    long_waits = _long_waits(stream, past)
+    on_nodes = _on_nodes(past) if long_waits else []
+    placed, own = _placed(long_waits, on_nodes), PlacedOfWorkloads(on_nodes)
+    for row, came, began in long_waits:
         if not sees.sees(row["namespace"]):
             continue
         facts = {name: row[name] for name in _FACTS}
@@ -70,9 +73,17 @@ def past_anomalies(
     return StoredAnomalies([*listed, *wasted.found], totals)
 
 
-def _long_waits(stream: LoggedStream, past: PastPods) -> list[tuple[Mapping[str, Any], int, int]]:
-    """The pods in a queue that had waited for long when the last attempt was made, each with the
-    position and time (µs) at which it was first in a queue other than the gated one."""
+class _LongWait(NamedTuple):
+    """A pod, and the position and time (µs) at which it was first in a queue other than the gated
+    one."""
+
+    row: PastPod
+    came: int
+    began: int
+
+
+def _long_waits(stream: LoggedStream, past: PastPods) -> list[_LongWait]:
+    """The pods in a queue that had waited for long when the last attempt was made."""
     newest = stream.rows.one(_NEWEST, end=past.position)
     if newest is None:
         return []
@@ -92,7 +103,7 @@ def _long_waits(stream: LoggedStream, past: PastPods) -> list[tuple[Mapping[str,
     pods = [
         (row, *began.get(uid, (row["seq"], row["waiting_since"]))) for uid, row in waiting.items()
     ]
-    return [(row, came, since) for row, came, since in pods if since <= latest]
+    return [_LongWait(*each) for each in pods if each[2] <= latest]
 
 
 def _could_fit(stream: LoggedStream, row: Mapping[str, Any]) -> bool:
@@ -106,16 +117,17 @@ def _could_fit(stream: LoggedStream, row: Mapping[str, Any]) -> bool:
     return any(meanings[number].code != Code.UNRESOLVABLE for number in numbers)
 
 
-def _placed(past: PastPods) -> Mapping[int, Sequence[int]]:
-    """Priority of a pod in a queue → the positions at which the pods of that priority or less came
+def _placed(
+    long_waits: Sequence[_LongWait], on_nodes: Sequence[PastPod]
+) -> Mapping[int, Sequence[int]]:
+    """Priority of a pod that waits → the positions at which the pods of that priority or less came
     that were placed and are still there, in order."""
-    levels = {row["priority"] for row in past.rows if row["state"] in QUEUES}
-    placed = _on_nodes(past)
+    levels = {wait.row["priority"] for wait in long_waits}
     return {
-        level: sorted(row["seq"] for row in placed if row["priority"] <= level) for level in levels
+        level: sorted(row.seq for row in on_nodes if row.pod.priority <= level) for level in levels
     }
 
 
-def _on_nodes(past: PastPods) -> list[Mapping[str, Any]]:
+def _on_nodes(past: PastPods) -> list[PastPod]:
     """The rows of the pods that were placed and are still there."""
-    return [row for row in past.rows if row["state"] in _ON_NODES and row["attempts"]]
+    return [row for row in past.rows if row.state in _ON_NODES and row.attempts]

@@ -141,18 +141,25 @@ def _owners(
 ) -> dict[str, tuple[str, str]]:
     """Uid → kind and name of the owner of pods that have one: of those that were there in the
     state, of others in the record of their arrival."""
-    present = {row["uid"]: (row["owner_kind"], row["owner_name"]) for row in past.rows}
+    present = _present(past, rows)
     sought = {row["came"]: row["uid"] for row in rows if row["uid"] not in present}
     for position, owner in owners_at_arrival(stream, sought).items():
         present[sought[position]] = (owner.kind, owner.name)
     return {uid: owner for uid, owner in present.items() if owner[1]}
 
 
+def _present(past: PastPods, rows: Sequence[Any]) -> dict[str, tuple[Any, Any]]:
+    """Uid → kind and name of the owner, of the pods of rows that were there in the state."""
+    sought = {row["uid"] for row in rows}
+    there = [row for row in past.rows if row["uid"] in sought] if sought else []
+    return {row["uid"]: (row["owner_kind"], row["owner_name"]) for row in there}
+
+
 def _nominated_again(stream: LoggedStream, past: PastPods) -> list[Anomaly]:
     rows = stream.rows.all(
         _NOMINATIONS, end=past.position, most=LOOKED_AT, before=AGAIN_TIMES - 1, again=_AGAIN
     )
-    present = {row["uid"]: (row["owner_kind"], row["owner_name"]) for row in past.rows}
+    present = _present(past, rows)
     found = []
     for row in rows:
         kind, owner = present.get(row["uid"], (None, None))

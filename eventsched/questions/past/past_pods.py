@@ -39,8 +39,8 @@ _STATES = {AT_PERMIT: "waiting", PREPARING: "waiting", NOT_SCHEDULED_HERE: "unqu
 """Place of a pod in a state → its name in pod_now, for those that have another one."""
 _FAILED = ("unschedulable", "error")
 
-_ATTEMPT = [column for column in PLACED if column != "waiting_since"]
-"""The columns that a last attempt says."""
+_UNTRIED = {column: value for column, value in PLACED.items() if column != "waiting_since"}
+"""What a last attempt would say, of a pod that had none."""
 
 _T = TypeVar("_T")
 
@@ -148,13 +148,11 @@ class PastPods:
         Raises UnavailableError."""
         with self._lock, gc_tuning.paused():
             lacking = _lacking("decided_seq", rows)
-            tried = list(last_attempts(self._stream, list(lacking), self.position))
+            tried = last_attempts(self._stream, list(lacking), self.position)
             attempts = {found["uid"]: _attempt(lacking[found["uid"]], found) for found in tried}
-            _add_refusals(self._stream, [each for each in attempts.values() if each["failed"]])
+            _add_refusals(self._stream, attempts.values())
             for uid, row in lacking.items():
-                found = attempts.get(uid, {})
-                since = row.found.get("since", found.get("at"))
-                row.add(since=since, **{name: found.get(name, PLACED[name]) for name in _ATTEMPT})
+                row.add(**attempts.get(uid) or {**_UNTRIED, "since": row.found.get("since")})
 
     def _times(self, query: str, uids: Iterable[str]) -> dict[str, int]:
         """Uid → time (µs) of what a query finds of pods."""
@@ -189,20 +187,20 @@ def _lacking(column: str, rows: Iterable[PastPod]) -> dict[str, PastPod]:
 
 
 def _attempt(row: PastPod, found: RowMapping) -> dict[str, Any]:
-    """What a last attempt says before its refusals are read. ``at`` is its time, None if the pod is
-    in its state since a later time."""
+    """What a last attempt says before its refusals are read."""
     outcome = found["outcome"]
     is_allowed = row.state == BINDING and outcome == "waiting"  # some time later
+    since = row.found.get("since", None if is_allowed else found["at"])
     return {
-        "decided_seq": found["seq"], "outcome": outcome, "feasible": found["feasible"],
-        "at": None if is_allowed else found["at"], "failed": outcome in _FAILED,
-        "numbers": frozenset(), "verdict": None, "plugin": None, "message": None,
+        **_UNTRIED, "since": since, "decided_seq": found["seq"], "outcome": outcome,
+        "feasible": found["feasible"],
     }  # fmt: skip
 
 
-def _add_refusals(stream: LoggedStream, attempts: Sequence[dict[str, Any]]) -> None:
-    """Why attempts failed: their verdicts, and the messages of those without one on a node."""
-    failed = {each["decided_seq"]: each for each in attempts}
+def _add_refusals(stream: LoggedStream, attempts: Iterable[dict[str, Any]]) -> None:
+    """Why those of attempts failed that did: their verdicts, and the messages of those without one
+    on a node."""
+    failed = {each["decided_seq"]: each for each in attempts if each["outcome"] in _FAILED}
     for seqs in _chunks(sorted(failed)):
         for seq, numbers in refused_numbers(stream, seqs).items():
             failed[seq]["verdict"], failed[seq]["numbers"] = numbers[0], frozenset(numbers)
