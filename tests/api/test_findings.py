@@ -356,7 +356,7 @@ def test_which_plugin_refuses_most(whole: Client) -> None:
             "reasons": [
                 {"codes": ["Unschedulable", "UnschedulableAndUnresolvable"],
                  "reason": "Insufficient cpu", "attempts": 3, "failed": 3, "first": 3, "nodes": 4,
-                 "newest": attempt},
+                 "newest": attempt, "group": "reason:NodeResourcesFit/Insufficient cpu"},
             ],
         }
     ]  # fmt: skip
