@@ -3,6 +3,9 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
+
+_pausing = Lock()
 
 
 def freeze(*, collect: bool = True) -> None:
@@ -30,11 +33,14 @@ def thaw() -> None:
 @contextmanager
 def paused() -> Iterator[None]:
     """No collections while a state is built, which takes seconds at most: half of its time would go
-    into looking at objects that all stay."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+    into looking at objects that all stay. Of threads that pause at once, the end of the first one's
+    pause ends it for all."""
+    with _pausing:  # otherwise the first pause may end between the two, and this one never
+        was_enabled = gc.isenabled()
+        gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            gc.enable()
+            with _pausing:
+                gc.enable()

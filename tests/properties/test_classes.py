@@ -436,3 +436,24 @@ def test_dead_rows_are_never_feasible() -> None:
     judged = decisions.judge(simple(), decisions.kept)
     assert judged.keys.tolist() == [KEY_NO_NODE, KEY_PASSES]
     assert judged.totals[0] == NOT_FEASIBLE
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_score_out_of_range_leaves_no_stale_total_of_another_row(returns: bool) -> None:
+    class Full:
+        name = "Full"
+        sign = staticmethod(signed_by_spec)
+
+        def score(self, cycle: Cycle, pod: Pod, nodes: NodeView) -> Any:
+            return np.where(nodes.pods > 2, 101, 7)
+
+    engine, decisions = cluster(with_plugins(Full()))
+    decisions.check(simple())
+    if returns:
+        put(engine, "whole", "n1", cpu=3950)
+        decisions.check(simple())
+        engine.observe(records.PodDeleted(uid="whole"), 0)
+    put(engine, "a", "n1", cpu=900)
+    for number in range(3):
+        put(engine, f"b{number}", "n3")
+    decisions.check(simple())

@@ -251,11 +251,11 @@ class EquivalenceClass:
                     return True
                 view = view.part(feasible)
         answers = [cache.score(cycle, pod, view) for cache in self._dynamic_caches]
+        if any(outliers is not None for _, outliers in answers):
+            return False  # before a score is stored: totals follow only scores that change
         totals = self.totals[rows]
         changed = np.zeros(len(rows), dtype=bool) if returns else None
-        for cache, (scores, outliers) in zip(self._dynamic_caches, answers, strict=True):
-            if outliers is not None:
-                return False
+        for cache, (scores, _) in zip(self._dynamic_caches, answers, strict=True):
             difference = cache.change(rows, scores)
             if changed is not None:
                 changed |= difference != 0
