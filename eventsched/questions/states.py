@@ -159,11 +159,14 @@ class FoldedStates:
         end = stream.log.head.next
         if before is None or not 0 <= end - before.position <= _MOST_APPLIED:
             return _folded(stream, end)
+        if before.position < stream.log.begin:  # the records after it were dropped since
+            return _folded(stream, end)
         return _applied(stream, before, end)
 
     def _near(self, stream: LoggedStream, position: int) -> FoldedState | None:
         """A copy of the nearest state before a position that is kept and that no other thread uses;
-        None if none is near, or if the log has no such position."""
+        None if none is near, if the log has no such position, or if the records between were
+        dropped since."""
         with self._lock:
             near = [
                 (of, kept)
@@ -172,6 +175,8 @@ class FoldedStates:
             ]
         if not near or position > stream.log.head.next:
             return None
+        begin = stream.log.begin
+        near = [each for each in near if each[0] >= begin]
         for _, kept in sorted(near, key=lambda each: -each[0]):
             if kept.lock.acquire(blocking=False):
                 try:

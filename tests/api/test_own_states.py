@@ -6,8 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import event
 
+from eventsched.domain.errors import InputError
 from eventsched.domain.records import NodeDeleted
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.past_state.state_differences import differences
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
@@ -33,6 +35,21 @@ def test_what_is_done_to_a_state_of_its_own_is_seen_by_no_other_question(
         with states.at(stream, at) as found:
             assert found.state is kept
             assert found.state.digest() == digest
+
+
+@pytest.mark.parametrize("late", ["800", None])
+def test_a_state_does_not_go_on_over_records_that_were_dropped(
+    logs: str, late: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is folded from a stored one; here there is none, which the error says."""
+    states = FoldedStates()
+    with opened_streams(logs, None) as streams:
+        stream = streams.open(TIGHT)
+        with states.at(stream, AT if late else None) as found:
+            begin = found.position + 1
+        monkeypatch.setattr(Reader, "begin", begin)
+        with pytest.raises(InputError, match="were dropped"), states.at(stream, late):
+            pass
 
 
 @pytest.mark.parametrize("stream", [TIGHT, ODD])

@@ -7,6 +7,7 @@ from threading import Thread
 import pytest
 
 from eventsched.runtime import gc_tuning
+from tests.waiting import joined
 
 
 @pytest.fixture(autouse=True)
@@ -44,5 +45,5 @@ def test_pauses_of_threads_that_overlap_end(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(gc, "isenabled", interrupted)
     with gc_tuning.paused():
         pass
-    ending.join()
+    joined(ending)
     assert is_enabled()
