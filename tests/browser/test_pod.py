@@ -319,3 +319,24 @@ def test_accessible_and_not_too_wide(
         expect(page.locator("#zoom button")).to_have_count(3)
         assert watched.accessibility(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_what_is_open_stays_open(watched: Watched, url: str) -> None:
+    """Also the middle of a story, which a long one has folded, when the log has grown."""
+    loads: list[str] = []
+
+    def growing(route: Route) -> None:
+        response = route.fetch()
+        loads.append(route.request.url)
+        folded = f"<details><summary>more lines</summary><p>load {len(loads)}</p></details>"
+        body = response.text().replace('<h2 id="story">', f'{folded}<h2 id="story">')
+        headers = {**response.headers, "etag": f'"{len(loads)}"'}
+        route.fulfill(response=response, body=body, headers=headers)
+
+    with watched.page() as page:
+        path, _ = retried(page, url)
+        page.route(f"{url}{path}?stream={TIGHT}", growing)
+        page.goto(f"{url}{path}?stream={TIGHT}")
+        page.get_by_text("more lines").click()
+        expect(page.get_by_text("load 1", exact=True)).to_be_visible()
+        expect(page.get_by_text("load 3", exact=True)).to_be_visible()

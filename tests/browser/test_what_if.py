@@ -117,7 +117,7 @@ def test_pods_that_differ_are_sorted_and_paged(
 def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
     with watched.page(script=has_script) as page:
         page.goto(f"{url}{PATH}")
-        page.get_by_text("Usual changes").click()
+        page.get_by_text("Usual changes", exact=True).click()
         expect(page.locator(".weights")).to_contain_text("ImageLocality × 1")
         page.get_by_label("Plugin", exact=True).fill("ImageLocality")
         if has_script:
@@ -136,6 +136,25 @@ def test_usual_changes(watched: Watched, url: str, has_script: bool) -> None:
         page.get_by_label("Until").fill("400")
         page.get_by_role("button", name="Decide again").click()
         expect(page.locator("#outcome")).to_contain_text("What would have been")
+
+
+@pytest.mark.parametrize("has_script", [True, False])
+def test_a_weight_in_force_leads_to_its_field(watched: Watched, url: str, has_script: bool) -> None:
+    """By the keyboard alone, and with a script what is typed stays."""
+    with watched.page(script=has_script) as page:
+        page.goto(f"{url}{PATH}")
+        page.get_by_label("Until").fill("400")
+        page.get_by_role("link", name="ImageLocality × 1").press("Enter")
+        expect(page.get_by_label("Plugin", exact=True)).to_have_value("ImageLocality")
+        weight = page.get_by_label("Its weight (in force: 1)")
+        expect(weight).to_be_visible()
+        if has_script:
+            expect(weight).to_be_focused()
+            expect(page.get_by_label("Until")).to_have_value("400")
+        weight.fill("7")
+        page.get_by_role("button", name="Put into the configuration").press("Enter")
+        typed = page.get_by_label("KubeSchedulerConfiguration")
+        expect(typed).to_have_value(re.compile("weight: 7"))
 
 
 def test_a_reset_drops_what_was_typed(watched: Watched, url: str) -> None:

@@ -121,7 +121,16 @@ function placeOf(part) {
   return place;
 }
 
+// What is open stays open. New ones come before the others, so they are counted from the end.
+function keepOpen(part, fresh) {
+  const [old, later] = [part, fresh].map((each) => [...each.querySelectorAll("details")].reverse());
+  old.forEach((each, place) => {
+    if (each.open && later[place]) later[place].open = true;
+  });
+}
+
 function replacePart(part, fresh) {
+  keepOpen(part, fresh);
   if (part.isEqualNode(fresh) || isInUse(part)) return;
   const place = part.contains(document.activeElement) && document.activeElement !== part ? placeOf(part) : null;
   const adopted = document.importNode(fresh, true);

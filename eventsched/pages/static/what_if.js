@@ -122,6 +122,18 @@ document.addEventListener("input", (event) => {
   if (event.target.name === "plugin") showWeight();
 });
 
+// A weight in force leads to its field; the address of the link would drop what is typed.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest(".weights a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  place("usual-changes").open = true;
+  const { plugin, weight } = link.closest("form").elements;
+  plugin.value = link.closest("li").dataset.plugin;
+  plugin.dispatchEvent(new Event("input", { bubbles: true }));
+  weight.focus();
+});
+
 // --- what is typed, for Back and a reload -----------------------------------------------------
 
 const FIELDS = 'form[data-ask] :is(input:not([type="hidden"]), select, textarea)';

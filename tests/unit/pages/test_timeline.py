@@ -58,3 +58,18 @@ def test_the_newest_of_a_name_is_linked_from_others(newest: str | None, links: i
     )
     text = client(api).get("/pods/prod/a?uid=u").text
     assert text.count(">the newest of this name</a>") == links
+
+
+@pytest.mark.parametrize(("lines", "folded"), [(1, 0), (30, 0), (31, 11), (100, 80)])
+def test_the_middle_of_a_long_story_is_folded(lines: int, folded: int) -> None:
+    """Each line is there, in order."""
+    at = "2026-11-25T18:00:00+00:00"
+    story = [{"position": n, "at": at, "text": f"line {n}."} for n in range(lines)]
+    api = GivenApi(
+        timeline={**_TIMELINE, "story": story, "lanes": []}, explain={"older": [], "attempts": []}
+    )
+    text = client(api).get("/pods/prod/a").text.partition('id="answer"')[0]
+    assert re.findall(r"<span>line (\d+)\.</span>", text) == [str(each) for each in range(lines)]
+    middle = text.partition('id="story-middle"')[2].partition("</details>")[0]
+    assert middle.count("<li ") == folded
+    assert (f"<summary>{folded} more lines, <time" in middle) == bool(folded)
