@@ -68,6 +68,8 @@ def prepare(profile: Profile, pod: Pod, node: str, cycle: Cycle) -> Placement:
             preparations.append((plugin.name, answer))
         elif isinstance(answer, Status) and answer.code is not Code.SUCCESS:
             return _back(profile, pod, node, cycle, (plugin.name, answer))
+    if not preparations:
+        return Placement()
     unstorable = _not_json([preparation.writes for _, preparation in preparations], "a Preparation")
     if unstorable is not None:
         return _back(profile, pod, node, cycle, unstorable)

@@ -198,6 +198,8 @@ def _extender_scores(
 ) -> list[Scored]:
     """The extenders' scores; none if there is at most one feasible node, or if the nominated node
     is feasible."""
+    if not chain.interested:
+        return []
     row = table.rows.get(nominated, -1)
     is_nominated_feasible = row >= 0 and verdicts.keys[row] == KEY_PASSES
     if is_nominated_feasible or len(verdicts.feasible) < 2:

@@ -50,5 +50,7 @@ class ExtenderError(PluginError):
 def binder(extenders: Sequence[Extender], pod: Pod) -> Extender | None:
     """The extender that binds a pod; None if a plugin binds it (upstream: schedule_one.go
     extendersBinding)."""
+    if not extenders:
+        return None
     binders = (extender for extender in extenders if extender.binds)
     return next((extender for extender in binders if extender.is_interested(pod)), None)

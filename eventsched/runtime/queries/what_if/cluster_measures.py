@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from eventsched.domain.nodes.node_table import ALLOCATABLE, REQUESTED
 from eventsched.domain.objects import PODS, Pod, PodSpec
 from eventsched.domain.objects.pod_requests import of as requests_of
-from eventsched.domain.records import PodAdded, PodDecided, Record
+from eventsched.domain.records import PodAdded, PodDecided, PodUnreserved, Record
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.runtime.simulation.utilization import Meter, Utilization
 
@@ -113,6 +113,8 @@ class ClusterMeasures:
         self._fragmentation, self._spread = _Means(), _Means()
         self._samples: list[UseSample] = []
         self._used = {name for name, row in state.nodes.rows.items() if self._is_used(row)}
+        self._unplaced = [uid for uid, pod_state in state.pods.items() if not pod_state.booked_node]
+        """The pods that had no node at the last sample, or have lost it since, or are new."""
 
     def advance(self, now: int) -> None:
         """Reads the utilization at a time (µs), before anything of that time is applied."""
@@ -127,8 +129,13 @@ class ClusterMeasures:
                 node = record.node
                 if node and node not in self._used:
                     self._use(node, self._state.pods[record.uid].pod)
-            elif isinstance(record, PodAdded) and record.pod.node_name:
-                self._use(record.pod.node_name, record.pod)
+            elif isinstance(record, PodAdded):
+                if record.pod.node_name:
+                    self._use(record.pod.node_name, record.pod)
+                else:
+                    self._unplaced.append(record.pod.uid)
+            elif isinstance(record, PodUnreserved):
+                self._unplaced.append(record.uid)
 
     def _use(self, node: str, pod: Pod) -> None:
         if not _is_daemon(pod):
@@ -200,8 +207,10 @@ class ClusterMeasures:
     def _waiting(self) -> int:
         """How many pods wait for a node. Rules without a profile of a pod's schedulerName do not
         queue it, which must not look as if it had a node."""
-        waiting = 0
-        for pod_state in [pod for pod in self._state.pods.values() if not pod.booked_node]:
+        pods, waiting = self._state.pods, 0
+        unplaced = [uid for uid in dict.fromkeys(self._unplaced) if uid in pods]
+        self._unplaced = [uid for uid in unplaced if not pods[uid].booked_node]
+        for pod_state in map(pods.__getitem__, self._unplaced):
             pod = pod_state.pod
             if pod_state.queue is not None:
                 waiting += 1
