@@ -26,11 +26,13 @@ def wrapped(number: int) -> int:
 
 def quotients(numbers: Int64s, divisors: Int64s | int) -> Int64s:
     """int64[…]: Go's ``numbers / divisors``. No divisor may be 0."""
-    with np.errstate(over="ignore"):  # the smallest by -1 is the smallest again, as in Go
+    if (divisors if isinstance(divisors, int) else _least(divisors)) > 0:
         rounded = np.asarray(numbers // divisors)
         if _least(rounded) >= 0:  # rounding down equals cutting off
             return rounded
-        by = np.asarray(divisors, dtype=np.int64)
+    by = np.asarray(divisors, dtype=np.int64)
+    with np.errstate(over="ignore"):  # the smallest by -1 is the smallest again, as in Go
+        rounded = numbers // by
         # Rounding down gives one too few if there is a remainder and the signs differ.
         rounded += (rounded * by != numbers) & ((numbers < 0) != (by < 0))
     return np.asarray(rounded)

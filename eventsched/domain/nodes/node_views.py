@@ -24,8 +24,6 @@ Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_NARROW = 16
-"""Columns of resources that are copied for a view, at most."""
 _FEW = 4
 """Up to this number of pods or rows, plain Python is faster than numpy."""
 
@@ -33,21 +31,13 @@ _FEW = 4
 class NodeView:
     """The rows a plugin is asked about: all of a table's, or some."""
 
-    __slots__ = ("_books", "_columns", "_table", "_whole", "rows")
+    __slots__ = ("_books", "_table", "_whole", "rows")
 
     def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
         self._table = table
         self._whole = rows is None
         self.rows: Rows = table.every_row if rows is None else rows
         self._books: Int64s | None = None
-        self._columns: Int64s | None = None
-
-    def part(self, chosen: Bools) -> "NodeView":
-        """A view of some of these rows: bool[n]."""
-        view = NodeView(self._table, self.rows[chosen])
-        if self._columns is not None:
-            view._columns = self._columns.compress(chosen, axis=2)
-        return view
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -110,7 +100,9 @@ class NodeView:
                 self.requested(resources),
                 self.nonzero_requested(resources),
             )
-        chosen = self._by_column()[:, selection]
+        # Contiguous columns: plugins use each of them several times.
+        by_column = self._row_books()[:, :, selection].transpose(1, 2, 0)
+        chosen = np.ascontiguousarray(by_column)
         return chosen[ALLOCATABLE], chosen[REQUESTED], chosen[NONZERO]
 
     def offered(self, resources: tuple[str, ...]) -> Sequence[int]:
@@ -248,27 +240,22 @@ class NodeView:
     def _book(self, book: int, resources: tuple[str, ...]) -> Int64s:
         if isinstance(resources, str):
             raise TypeError(f"resources are named in a tuple: ({resources!r},)")
-        columns = self._by_column()
+        books = self._row_books()
         selection = self._table.selection(resources)
         if selection is not None:
-            return columns[book, selection]
+            return books[:, book, selection].T
         known = self._table.resource_index
         amounts = np.zeros((len(resources), len(self.rows)), dtype=np.int64)
         for position, name in enumerate(resources):
             if name in known:
-                amounts[position] = columns[book, known[name]]
+                amounts[position] = books[:, book, known[name]]
         return amounts
 
-    def _by_column(self) -> Int64s:
-        """int64[book, resource, n]. The numbers of a column are contiguous if there are few
-        columns: plugins use each of them several times."""
-        if self._columns is None:
-            if self._books is None:
-                self._books = self._table.books.take(self.rows, axis=0)
-            self._columns = self._books.transpose(1, 2, 0)
-            if len(self._columns[0]) <= _NARROW:
-                self._columns = np.ascontiguousarray(self._columns)
-        return self._columns
+    def _row_books(self) -> Int64s:
+        """int64[n, book, resource]: a copy."""
+        if self._books is None:
+            self._books = self._table.books.take(self.rows, axis=0)
+        return self._books
 
 
 class PodStep(NamedTuple):

@@ -249,7 +249,7 @@ class EquivalenceClass:
                 rows = rows[feasible]
                 if not len(rows):
                     return True
-                view = view.part(feasible)
+                view = NodeView(table, rows)
         answers = [cache.score(cycle, pod, view) for cache in self._dynamic_caches]
         if any(outliers is not None for _, outliers in answers):
             return False  # before a score is stored: totals follow only scores that change
