@@ -213,7 +213,9 @@ class ClosedLoop:
         match stimulus:
             case records.PodAdded(pod=pod) | records.PodUpdated(pod=pod):
                 seen = self._pod(pod)
-                return None if seen is None else type(stimulus)(pod=seen)
+                if seen is None or seen is pod:
+                    return None if seen is None else stimulus
+                return type(stimulus)(pod=seen)
             case records.PodDeleted(uid=uid):
                 if uid in self._gone or uid in self._spared:
                     self._gone.discard(uid)
@@ -273,7 +275,7 @@ class ClosedLoop:
             changes |= {"deleting": False, "displaced": False}
         elif known is not None and known.pod.displaced and not pod.deleting:
             changes |= {"deleting": True, "displaced": True}
-        return msgspec.structs.replace(pod, **changes)
+        return msgspec.structs.replace(pod, **changes) if changes else pod
 
     def _is_placed_here(self, pod: Pod) -> bool:
         """Whether history's own scheduler placed the pod, not another one."""
