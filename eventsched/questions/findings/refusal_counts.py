@@ -37,7 +37,9 @@ WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{{conditions}}
 """
 # The refusals of these attempts are read once and counted twice: an attempt in which a plugin
 # refused for several reasons counts once for the plugin, and once for a reason that it gave with
-# two codes. A row without numbers is a plugin's. A reason is an array as in table verdict.
+# two codes. A row without numbers is a plugin's. A reason is an array as in table verdict. LIMIT 1
+# has decisions read by their key: of the newest rows the planner may expect next to none, and then
+# compares each refusal with each decision.
 _REFUSED = f"""
 WITH {EXCLUDING}, exclusions AS MATERIALIZED (
     SELECT x.seq, eventsched_log.exclusion(x.record) AS named FROM excluded x
@@ -49,11 +51,12 @@ WITH {EXCLUDING}, exclusions AS MATERIALIZED (
                PARTITION BY r.seq
                ORDER BY {rank_sql("v.plugin", "v.code")}, r.nodes DESC, r.number) = 1 AS is_first
     FROM eventsched_log.refusal r
-    JOIN eventsched_log.decision d ON d.stream = r.stream AND d.seq = r.seq
+    CROSS JOIN LATERAL (
+        SELECT * FROM eventsched_log.decision WHERE stream = :s AND seq = r.seq LIMIT 1
+    ) d
     LEFT JOIN eventsched_log.verdict v ON v.stream = r.stream AND v.number = r.number
     LEFT JOIN exclusions x ON x.seq = r.seq AND r.number = {STORED_EXCLUDED} {{join}}
-    WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number <> :skipped
-      AND d.stream = :s AND d.seq >= :low AND d.seq < :high{{conditions}}
+    WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number <> :skipped{{conditions}}
 ), by_reason AS (
     SELECT plugin, reasons, seq, failed, bool_or(is_first) AS is_first, sum(nodes) AS nodes
     FROM refused GROUP BY plugin, reasons, seq, failed

@@ -22,22 +22,24 @@ FAILED = f"('{Outcome.UNSCHEDULABLE}', '{Outcome.ERROR}')"
 # A record is found in the body of its batch: each is read once, however many are sought in it.
 EXCLUDING = f"""
 excluding AS MATERIALIZED (
-    SELECT d.seq FROM eventsched_log.refusal r
-    JOIN eventsched_log.decision d ON d.stream = r.stream AND d.seq = r.seq
+    SELECT r.seq FROM eventsched_log.refusal r
+    CROSS JOIN LATERAL (
+        SELECT outcome FROM eventsched_log.decision WHERE stream = :s AND seq = r.seq LIMIT 1
+    ) d
     WHERE r.stream = :s AND r.seq >= :low AND r.seq < :high AND r.number = {STORED_EXCLUDED}
-      AND d.stream = :s AND d.seq >= :low AND d.seq < :high AND d.outcome IN {FAILED}
+      AND d.outcome IN {FAILED}
 ), excluded AS MATERIALIZED (
-    SELECT x.seq, e.item -> 3 AS record
+    SELECT b.first + e.n - 1 AS seq, e.item -> 3 AS record
     FROM (
-        SELECT DISTINCT f.first FROM excluding x
+        SELECT f.first, array_agg(x.seq) AS seqs FROM excluding x
         CROSS JOIN LATERAL (
             SELECT b.first FROM eventsched_log.batch b
             WHERE b.stream = :s AND b.first <= x.seq ORDER BY b.first DESC LIMIT 1
-        ) f
+        ) f GROUP BY f.first
     ) g
     JOIN eventsched_log.batch b ON b.stream = :s AND b.first = g.first
     CROSS JOIN LATERAL json_array_elements(b.body) WITH ORDINALITY AS e (item, n)
-    JOIN excluding x ON x.seq = b.first + e.n - 1
+    WHERE b.first + e.n - 1 = ANY (g.seqs)
 )
 """
 """A common table ``excluded``: the records of the attempts from position ``:low`` to before
