@@ -416,6 +416,26 @@ def test_whom_only_a_flush_brought_to_a_node(
     assert [each for page in pages for each in page] == [found]
 
 
+def test_pods_of_flushes_page_by_page(one_server: Server) -> None:
+    """The newest flush first; the last page says that it is the last."""
+
+    def diary(address: str) -> None:
+        migrate(address)
+        written = Diary("n1")
+        for name in ("a", "b", "c"):
+            written.is_refused(written.arrives(name))
+            written.queued(name, Queue.ACTIVE, MoveCause.FLUSH)
+            written.is_placed(name, "n1")
+        written.write(address, STREAM)
+
+    with one_server.fresh(diary) as url, closing(DatabaseStreams(url)) as streams:
+        client = Client(application(Desk(streams, FoldedStates()), OpenGate(local_only=True)))
+        for limit, pages in ((1, ["c", "b", "a"]), (2, ["cb", "a"]), (3, ["cba"])):
+            found = client.pages(f"/queue/flushed?{OF_STREAM}&limit={limit}", "pods")
+            assert ["".join(each["pod"] for each in page) for page in found] == pages
+        assert client.get(f"/queue/flushed?{OF_STREAM}&limit=1")["total"] == 3
+
+
 def test_a_log_without_any(whole: Client) -> None:
     """Before its first attempt."""
     assert whole.get(f"/evictions?{OF_STREAM}&until=1")["preemptions"] == []

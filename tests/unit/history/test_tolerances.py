@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.cli.main import main
-from eventsched.domain.objects import canonical
-from eventsched.history.replay.tolerances import escaped, unescaped
+from eventsched.domain.objects import CPU, Image, Node, Pod, canonical
+from eventsched.history.replay.tolerances import escaped, has_edges, unescaped
+from tests.builders import added, engine_of, make_node, make_pod, observed
 from tests.old_logs import HISTORIES, TOLERATED
 
 
@@ -70,3 +72,25 @@ def test_escapes_are_read_and_nothing_else(value: dict[str, str]) -> None:
     assert unescaped(body) == body
     assert unescaped(escaped(body)) == body
     assert msgspec.json.decode(escaped(body)) == msgspec.json.decode(body)
+
+
+EDGE = 2**52
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: make_node(cpu=number),
+        lambda number: make_node(images=(Image(names=("a",), size=number),)),
+        lambda number: make_pod(cpu=number),
+        lambda number: make_pod(spec={"overhead": {CPU: number}}),
+        lambda number: make_pod(cpu=number, node_name="n2"),
+    ],
+    ids=["node", "image", "pod", "overhead", "pod on a node"],
+)
+def test_numbers_that_0_1_computed_with_differently(make: Callable[[int], Node | Pod]) -> None:
+    """Of a node, an image, or a pod wherever it is: from 2^52 on."""
+    for number, expected in ((EDGE - 1, False), (EDGE, True), (EDGE + 1, True)):
+        engine = engine_of()
+        observed(engine, *added(make_node("n2"), make(number)))
+        assert has_edges(engine.state) == expected

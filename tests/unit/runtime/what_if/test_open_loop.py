@@ -11,7 +11,11 @@ from eventsched.domain.units import SECOND
 from eventsched.history.export_reader import FileLog
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.runtime.queries.what_if.history_run import Stretch, run_open
+from eventsched.runtime.queries.what_if.open_loop import OpenLoop, OtherChoice
+from eventsched.runtime.queries.what_if.pod_fates import Reason
+from eventsched.runtime.queries.what_if.result_documents import open_document
 from eventsched.testing import make_node, make_pod
+from tests.builders import engine_of
 from tests.databases import ROOT
 from tests.unit.runtime.what_if.histories import (
     MOST_ALLOCATED,
@@ -52,3 +56,18 @@ def test_a_range_without_decisions() -> None:
     _, log = simulated([make_node("n1")], [TracePod(make_pod())])
     with pytest.raises(InputError, match="holds no decision from position 0 to 2"):
         run_open(whole(log, 0, 2), SAME)
+
+
+def test_a_pod_that_only_one_side_places_has_not_moved() -> None:
+    """It is among the differences."""
+    loop = OpenLoop(engine_of(), lambda _: engine_of())
+    reason = Reason("NodeResourcesFit", "Insufficient cpu", 0)
+    nodes = (("n1", "n2"), ("n1", ""), ("", "n2"))
+    loop.others = [
+        OtherChoice(position, "p", "default", 0, 1, before, after, reason)
+        for position, (before, after) in enumerate(nodes)
+    ]
+    document = open_document(loop, 0, 9)
+    assert document["moved"] == 1
+    found = [(each["before"]["node"], each["after"]["node"]) for each in document["differences"]]
+    assert found == list(nodes)
