@@ -198,7 +198,11 @@ def parts(snapshot: StateSnapshot) -> Iterator[bytes]:
     encoder = BlockEncoder()
     yield b',"pod_blocks":'
     yield from _list_parts(encoder.blocks(snapshot.pods))
-    yield b',"shared":' + _encoder.encode(encoder.shared) + b"}"
+    yield b',"shared":{"pods":'  # in parts, too: pods may share nothing
+    yield from _list_parts(encoder.shared.pods)
+    yield b',"texts":'
+    yield from _list_parts(encoder.shared.texts)
+    yield b"}}"
 
 
 def _list_parts(values: Iterable[Any]) -> Iterator[bytes]:

@@ -340,6 +340,28 @@ def test_the_runs_have_everything() -> None:
     }  # fmt: skip
 
 
+def largest_part(pods: int) -> int:
+    """The bytes of the largest part of a snapshot of pods that share nothing."""
+    state = SchedulerState()
+    for number in range(pods):
+        pod = make_pod(f"p{number:05}", cpu=number + 1, labels={"own": "x" * 999 + f"{number:05}"})
+        state.apply(records.PodAdded(pod=pod), 0)
+    parts = list(snapshot.parts(snapshot.copied(state)))
+    assert len(restored_state(b"".join(parts)).pods) == pods
+    return max(map(len, parts))
+
+
+def restored_state(body: bytes) -> SchedulerState:
+    state = SchedulerState()
+    snapshot.restore(state, body)
+    return state
+
+
+def test_no_part_grows_with_the_number_of_pods() -> None:
+    """A leader encodes a part at a time, and schedules in between."""
+    assert largest_part(2_000) == pytest.approx(largest_part(1_000), rel=0.05)
+
+
 def test_a_restored_state_equals_the_fold() -> None:
     found = moments(11)
     live, folded = engine(), engine()
