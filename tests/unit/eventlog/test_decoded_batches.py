@@ -47,3 +47,8 @@ def test_a_body_of_another_form_is_refused() -> None:
     other = StoredBatch(20, 1, 1, 0, "null", b"", '{"no": "list"}')
     with pytest.raises(CorruptLogError):
         list(decoded_records([other], 20, 21))
+
+
+def test_a_batch_that_is_missing_is_named() -> None:
+    with pytest.raises(CorruptLogError, match=r"22.*is not there: position 23 follows"):
+        list(decoded_records([BATCHES[0], BATCHES[2]], 20, 26))

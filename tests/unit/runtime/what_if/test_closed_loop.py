@@ -1,6 +1,7 @@
 """The closed loop: the same rules make the same records, other rules those of a simulation."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -19,6 +20,7 @@ from eventsched.domain.records import PodDecided, PreemptionDecided
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.units import SECOND
+from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.export_reader import FileLog
@@ -319,3 +321,20 @@ def test_use_of_the_cluster(tmp_path: Path) -> None:
     assert before.spread["cpu"] < after.spread["cpu"]
     assert (before.unused, len(after.unused)) == ((), 1)
     assert before.empty == after.empty == ("n1", "n2")
+
+
+class WithGap(MemoryEventLog):
+    """A log that does not show the record at position 9."""
+
+    def read(self, first: int = 0) -> Iterator[StoredRecord]:
+        return (stored for stored in super().read(first) if stored.position != 9)
+
+
+def test_a_record_that_is_missing_is_named() -> None:
+    nodes, pods = important(5)
+    log = WithGap()
+    cluster = InMemoryCluster(nodes, pods)
+    Simulation(assemble(), cluster, log, detail_levels=DetailLevels(SUMMARY)).run()
+    stretch = Stretch(log, FoldedState(SchedulerState(), 0, 0, None), log.head)
+    with pytest.raises(CorruptLogError, match=r"9.*is not there: position 10 follows"):
+        list(stretch.steps())
