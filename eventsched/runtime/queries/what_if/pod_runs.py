@@ -79,11 +79,14 @@ def recorded_runs(
     state: SchedulerState, stretch: Iterable[tuple[RunRecord, int]]
 ) -> dict[str, PodRun]:
     """The runs by uid that began and ended in a stretch of a log, whose state before is
-    ``state``. Raises msgspec.ValidationError for a record of another shape."""
+    ``state``. Raises CorruptLogError for a record of another shape."""
     runs = _RunReader(state)
-    for record, at in stretch:
+    for position, (record, at) in enumerate(stretch, state.position):
         if record.kind in _RunReader.KINDS:
-            runs.take(record, at)
+            try:
+                runs.take(record, at)
+            except (msgspec.MsgspecError, LookupError) as problem:
+                raise CorruptLogError(position, f"does not fit: {problem!r}") from problem
     return runs.ended
 
 

@@ -16,6 +16,7 @@ from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE, RecordKind
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.domain.units import SECOND
+from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.runtime.assembly import assemble
@@ -204,6 +205,13 @@ def test_a_node_that_was_cordoned_before_the_range() -> None:
     state.apply(records.NodeAdded(node=make_node("n1", unschedulable=True)), 0)
     history = [bound("a", 2), deleting(5, Owner("Job", "a")), A_IS_GONE]
     assert recorded_runs(state, run_records(log_of(history), 0, len(history))) == {}
+
+
+def test_a_record_of_another_shape_is_named() -> None:
+    """Decoding it as a whole would have found that."""
+    history = [(RunRecord("PodDeleted", uid="a"), 0), (RunRecord("PodBound", uid="b"), 1)]
+    with pytest.raises(CorruptLogError, match="position 1: does not fit"):
+        recorded_runs(SchedulerState(), history)
 
 
 @pytest.mark.parametrize("kind", CATALOGUE, ids=lambda kind: kind.record.__name__)
