@@ -151,10 +151,13 @@ def test_a_weight_in_force_leads_to_its_field(watched: Watched, url: str, has_sc
         if has_script:
             expect(weight).to_be_focused()
             expect(page.get_by_label("Until")).to_have_value("400")
+        page.get_by_label("Until").fill("400")
         weight.fill("7")
-        page.get_by_role("button", name="Put into the configuration").press("Enter")
+        weight.press("Enter")
+        expect(page.locator("#outcome")).to_contain_text("What would have been")
         typed = page.get_by_label("KubeSchedulerConfiguration")
         expect(typed).to_have_value(re.compile("weight: 7"))
+        expect(page.locator('[name="weight"]')).to_have_value("")
 
 
 def test_a_reset_drops_what_was_typed(watched: Watched, url: str) -> None:

@@ -37,9 +37,10 @@ def prefilled(request: PageRequest, answer: Any) -> Mapping[str, str]:
 
 
 def filled(form: Mapping[str, str], answer: Any) -> Mapping[str, str]:
-    """The form that the page shows after a form was sent. Raises InputError for a plugin that the
-    server does not know, which would stay in the configuration."""
-    if form.get("ask") != CHANGE:
+    """The form that the page shows after a form was sent: with the usual changes that its fields
+    ask for, also if it decides at once. Raises InputError for a plugin that the server does not
+    know, which would stay in the configuration."""
+    if form.get("ask") == TRY:
         return form
     require_known(form, answer["known_plugins"])
     return changed_form(form, answer["configuration"])

@@ -227,10 +227,10 @@ function markFields(page) {
 }
 
 // A result has an address of its own; what was typed stays with the one before, too.
-function showResult(page, form, isChange) {
+function showResult(page, form, adopts) {
   const { address } = page.getElementById("outcome").dataset;
   keepTyped();
-  if (isChange) adoptChanges(form, page);
+  if (adopts) adoptChanges(form, page);
   if (address && address !== location.search) pushUrl(`${address}#outcome`, { typed: typed() });
   else keepTyped();
   getSelection().removeAllRanges(); // a part with selected text is not replaced
@@ -255,6 +255,8 @@ async function start(form, button) {
   run?.abort();
   const own = (run = new AbortController());
   const isChange = button?.value === "change";
+  const changes = form.querySelectorAll("#usual-changes input");
+  const adopts = isChange || [...changes].some(valueOf); // "Decide again" makes them, too
   showProgress({ done: 0, total: 0 });
   if (form.dataset.ask === "try") place("run-text").textContent = "Trying";
   else if (isChange) place("run-text").textContent = "Checking";
@@ -267,7 +269,7 @@ async function start(form, button) {
     const page = await post(form, button, own.signal, showProgress);
     // Without the form it is about the page: the log has gone, or the right to see it.
     if (!page.getElementById("outcome")) throw new Error(page.querySelector("[data-problem] p")?.textContent);
-    if (form.isConnected) showResult(page, form, isChange); // else another page is shown by now
+    if (form.isConnected) showResult(page, form, adopts); // else another page is shown by now
   } catch (error) {
     if (error.name !== "AbortError") notice(`There is no result: ${error.message}`);
   } finally {

@@ -3,7 +3,7 @@
 import json
 import re
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -132,6 +132,20 @@ def test_usual_changes_fill_the_form_and_are_checked() -> None:
     page = _post(_api(check=wrong), ask="change", configuration="", **fields)
     assert "<strong>profiles[0]:</strong> " in page.text
     assert "<script>alert" not in page.text
+
+
+def test_usual_changes_that_are_typed_are_decided_with() -> None:
+    """Else the answer would be about another configuration than the fields say."""
+    api = _api(**{"what-if": {**PROBLEM, "status": 400, "title": "Bad Request", "detail": "no"}})
+    fields = {"plugin": "NodeAffinity", "weight": "7", "without": "n2"}
+    page = _post(api, ask="what-if", configuration="kind: a", until="80", **fields)
+    path, query, _ = api.asked[-1]
+    assert (path, parse_qs(query)["nodes"]) == ("/api/v1/what-if", ["-n2"])
+    assert b"weight: 7" in api.bodies[-1]
+    assert "weight: 7\n</textarea>" in page.text
+    page = _post(_api(), ask="what-if", plugin="Nothing", weight="7", configuration="")
+    assert "Nothing is not known" in page.text
+    assert 'name="plugin" value="Nothing"' in page.text
 
 
 def test_an_unknown_plugin_is_refused_at_its_field() -> None:
