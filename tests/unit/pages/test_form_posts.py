@@ -172,7 +172,7 @@ def test_the_weights_in_force_are_there_without_knowing_them() -> None:
     page = Pages(_api()).get("/what-if").text
     assert ">Node<wbr>Affinity <strong>×&nbsp;2</strong></a></li>" in page
     assert "/what-if?stream=live&amp;plugin=NodeAffinity#usual-changes" in page
-    assert "1 plugins filter nodes: NodeAffinity." in page
+    assert "1 plugin filters nodes: NodeAffinity." in page
     assert '<option value="NodeAffinity" label="2">' in page
     assert '<option value="NodeResourcesFit" label="does not run">' in page
     assert "<script>alert" not in page
