@@ -9,7 +9,8 @@ from eventsched.domain.objects.texts import json_without_nul
 
 class Frozen(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """Base of all stored values. Fields with default values are left out of the stored bytes, so a
-    new field with a default does not change the bytes of older records."""
+    new field with a default does not change the bytes of older records. They hold what JSON can
+    hold, so none refers to itself, and the garbage collector does not look at them (gc=False)."""
 
 
 def canonical(value: Any) -> bytes:

@@ -43,7 +43,8 @@ class Container(Frozen, frozen=True):
 
 class PodSpec(Frozen, frozen=True, dict=True, weakref=True, gc=True):
     """The part of a pod that its placement depends on. Pods with equal specs share one object, so
-    values derived from a spec are cached on it: the caches go when the last such pod goes.
+    values derived from a spec are cached on it: the caches go when the last such pod goes. None may
+    refer to a pod, which the garbage collector does not look at: the two would never be freed.
 
     ``requests`` are the pod-level requests, None if the pod has none. ``image_volumes`` are the
     references of volumes of type image. ``needed_features`` are the features that the node's
