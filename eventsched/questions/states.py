@@ -43,7 +43,7 @@ _MOST_APPLIED = 20_000
 """Records after the newest state that are applied to it; for more it is folded again."""
 _NEAR = 12_000
 """Records after a state that is kept, at most, for a copy of it to be folded on. A copy takes the
-time of 1,000 records, and a snapshot that of 18,000 (docs/benchmarks.md)."""
+time of 1,000 records, and a snapshot of 6,000 pods that of 10,000 (docs/benchmarks.md)."""
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""Keeps a snapshot for each 12,500 positions. Format 2 has made snapshots so small that these take
-little more than one of format 1 for each 25,000."""
+"""Keeps a snapshot for each 12,500 positions. Two of format 2 take a third more room than one of
+format 1, which was kept for each 25,000."""
 
 from alembic import op
 from sqlalchemy import text

@@ -1,7 +1,8 @@
 """The pods of a snapshot as they are stored: column by column, with what many pods share once.
 
 Most pods are one of many copies: they have a spec, an owner and labels in common. Stored pod by
-pod, a snapshot is three times as large and takes twice as long to load (docs/benchmarks.md).
+pod, a snapshot is twice as large and takes twice as long to load
+(docs/adr/0039-snapshots-by-column.md).
 """
 
 from collections.abc import Iterator, Sequence

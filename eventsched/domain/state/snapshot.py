@@ -185,7 +185,8 @@ def _copied(
 
 def parts(snapshot: StateSnapshot) -> Iterator[bytes]:
     """The snapshot's bytes (JSON) in many parts: one for each node, some pods, or another object.
-    Pods are not where they were in format 1: who reads only nodes stops there."""
+    ``pods`` is empty and the pods come last, so a reader of the nodes can stop before them
+    (runtime/queries/nodes_at.py)."""
     before = b"{"
     for field in msgspec.structs.fields(snapshot):
         yield before + _encoder.encode(field.encode_name) + b":"

@@ -4,7 +4,7 @@ The rows of a refusal have the number of nodes, the verdicts of an attempt their
 these takes longer, so they are read of some attempts only.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -125,11 +125,11 @@ def _counted(
         return []
     first, last = in_order[0].position, in_order[-1].position
     names = stream.evidence().nodes(first)
-    changes = stream.rows.all(_CHANGES, low=first, high=last)
+    changes = deque(stream.rows.all(_CHANGES, low=first, high=last))
     tally = _Tally(names)
     for attempt in in_order:
         while changes and changes[0]["seq"] < attempt.position:
-            change = changes.pop(0)
+            change = changes.popleft()
             tally.rename(change["ordinal"], change["name"])
         codes = details[attempt.position].codes
         assert isinstance(codes, np.ndarray)
