@@ -132,7 +132,7 @@ def test_two_versions_under_load(two: TwoVersions, namespace: str) -> None:
         two.goes_on()
         pods.stop()
         pods.leave_room()
-    two.observer.wait_placed(WITHIN)
+        two.observer.wait_placed(WITHIN)  # in here: a pod may still wait for its claim
     assert two.records(KIND) == 0
     assert migrations.require(two.database) == PRE
     log = newer.log()
