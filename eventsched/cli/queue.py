@@ -25,7 +25,7 @@ from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import StateSnapshot
+from eventsched.domain.state.state_snapshot import StateSnapshot
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.past_state.anomalies import StoredAnomalies, stored_anomalies

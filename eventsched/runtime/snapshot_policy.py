@@ -11,7 +11,8 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import EncodedState, StateSnapshot
+from eventsched.domain.state.snapshot import EncodedState
+from eventsched.domain.state.state_snapshot import StateSnapshot
 from eventsched.eventlog.port import StoredSnapshot
 
 FORMAT = 2

@@ -15,7 +15,7 @@ from eventsched.domain.records import MoveCause, Queue
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import StateSnapshot
+from eventsched.domain.state.state_snapshot import StateSnapshot
 from eventsched.scheduling.binding.binding_cycle import Binding
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.judgement import Judgement, judge

@@ -22,7 +22,7 @@ from eventsched.domain.records import (
 )
 from eventsched.domain.records.extender_records import BIND, FILTER, PREEMPT
 from eventsched.domain.records.verdicts import Code
-from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.cycle_keys import KEY_EXCLUDED, KEY_NO_NODE, KEY_PASSES, CycleKey
 from eventsched.scheduling.cycle.judgement import Judgement, judge

@@ -11,7 +11,7 @@ import msgspec
 
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PlacementCompared, PlacementMatch
-from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.scheduling.binding import reserve_permit_bind
 from eventsched.scheduling.binding.binding_cycle import Binding

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from eventsched.domain.state import snapshot
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.domain.state.pod_state import PodState
-from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.past_state.state_document import state_document
 from eventsched.questions.streams import opened_streams

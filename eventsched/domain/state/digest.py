@@ -7,7 +7,7 @@ from typing import Any
 from eventsched.domain import objects
 from eventsched.domain.behaviours import Behaviour
 from eventsched.domain.state.pod_blocks import PodSnapshot
-from eventsched.domain.state.snapshot import ReservationSnapshot, StateSnapshot
+from eventsched.domain.state.state_snapshot import ReservationSnapshot, StateSnapshot
 
 _KEYS_AT_ONCE = 1000
 

@@ -17,59 +17,21 @@ from eventsched.domain.records import Outcome, Record
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.records.stimuli import in_force, serves, shadows, work_budget
 from eventsched.domain.records.verdicts import ScoreColumn, Verdict, VerdictCode
-from eventsched.domain.state.consultation import Consultation
 from eventsched.domain.state.digest import digest_of
-from eventsched.domain.state.memory_use import MemoryUse
-from eventsched.domain.state.pod_places import PodPlaces
+from eventsched.domain.state.parts.consultation import Consultation
+from eventsched.domain.state.parts.preemptions import Eviction
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.domain.state.pod_state import PodState
-from eventsched.domain.state.preemptions import Eviction, Preemptions
-from eventsched.domain.state.reservations import Reservation
-from eventsched.domain.state.snapshot import copied
+from eventsched.domain.state.state_attributes import StateAttributes
+from eventsched.domain.state.state_snapshot import copied
 
 __all__ = ["PodState", "SchedulerState"]
 
 _WITHOUT_EFFECT = tuple(row.record for row in CATALOGUE if not row.changes_state)
 
 
-class SchedulerState(PodPlaces):
+class SchedulerState(StateAttributes):
     """Everything that decisions depend on, folded from the log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0
-        self.seed = ""
-        self.timeline = ""
-        """The timeline of the database that holds the log; "" for a log without one."""
-        self.in_force = ""
-        """Digest of the configuration, plugins and engine that make the decisions."""
-        self.flags: tuple[int, ...] = ()
-        """The behaviours in force (behaviours.py)."""
-        self.serves = ""
-        """The profile that answers other schedulers as an extender. If set, no pod is scheduled
-        here."""
-        self.shadows: tuple[str, ...] = ()
-        """The schedulers that are followed, by schedulerName. If set, nothing here has an
-        effect."""
-        self.work_budget = 0
-        """The most units of work that one attempt may take; 0 for no limit."""
-        self.order = 0
-        """Moves between queues so far."""
-        self.position = 0
-        """Records applied so far."""
-        self.next_start = 0
-        """Where the next search that may stop early begins (upstream: nextStartNodeIndex)."""
-        self.preemptions = Preemptions()
-        self.consultation: Consultation | None = None
-        """Questions to extenders, and their answers, of the attempt under way."""
-        self.overruns: list[records.PluginOverran] = []
-        """Plugin calls that took too long and are not repeated (see PluginOverran)."""
-        self.reservations: dict[str, Reservation] = {}
-        self.memory: dict[str, dict[str, Any]] = {}
-        self.memory_use = MemoryUse()
-        self.verdicts: list[Verdict | None] = [None]
-        self.verdict_numbers: dict[Verdict, VerdictCode] = {}
-        self.scorings: list[tuple[ScoreColumn, ...]] = [()]
-        self.scoring_numbers: dict[tuple[ScoreColumn, ...], int] = {}
 
     def apply(self, record: Record, at: int) -> None:
         """Applies one record. ``at`` is its time in microseconds; time never goes back. Raises

@@ -6,116 +6,19 @@ a copy: the state may change while ``parts`` encodes it. The caller compares
 """
 
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from eventsched.domain.behaviours import Behaviour, require_known
 from eventsched.domain.nodes.table_copies import copy_into
-from eventsched.domain.objects import Node
-from eventsched.domain.objects.registry import AnyObject, NodeResourceTopology
-from eventsched.domain.records import (
-    ExtenderAnswered,
-    ExtenderAsked,
-    PluginOverran,
-    SamplesTaken,
-)
-from eventsched.domain.records.object_writes import Write
-from eventsched.domain.records.verdicts import ScoreColumn, Verdict
-from eventsched.domain.state.consultation import Consultation
-from eventsched.domain.state.memory_use import MemoryUse
 from eventsched.domain.state.numa_zones import ZoneReport
-from eventsched.domain.state.pod_blocks import (
-    BlockEncoder,
-    PodBlock,
-    PodSnapshot,
-    SharedParts,
-    decoded_pods,
-)
+from eventsched.domain.state.parts.consultation import Consultation
+from eventsched.domain.state.parts.reservations import Reservation
+from eventsched.domain.state.pod_blocks import BlockEncoder, PodBlock, SharedParts, decoded_pods
 from eventsched.domain.state.pod_state import PodState
-from eventsched.domain.state.preemptions import Eviction, Preemptions
-from eventsched.domain.state.reservations import Reservation
-
-if TYPE_CHECKING:
-    from eventsched.domain.state.scheduler_state import SchedulerState
-
-
-class ReservationSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The attributes of a Reservation."""
-
-    node: str
-    attempt: int
-    carry: dict[str, Any]
-    waits: dict[str, int]
-    intended: bool
-    preparing: dict[str, int] = {}
-    writes: dict[str, tuple[Write, ...]] = {}
-
-
-class PreemptionsSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The nominations (uid → node) and the evictions by the victim's uid."""
-
-    nominations: dict[str, str]
-    evictions: dict[str, Eviction]
-
-
-class ConsultationSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The attributes of a Consultation."""
-
-    asked: list[ExtenderAsked]
-    answered: list[ExtenderAnswered]
-
-
-class ZoneReportSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The attributes of a ZoneReport."""
-
-    current: NodeResourceTopology
-    uncovered: dict[str, bool]
-    is_settled: bool
-
-
-class MemoryUseSnapshot(msgspec.Struct, frozen=True, array_like=True):
-    """The part of ``MemoryUse`` about one plugin: key → uid of the pod that uses it, and key →
-    since when (µs) no pod uses it, in that order."""
-
-    users: dict[str, str]
-    unused: dict[str, int]
-
-
-class StateSnapshot(msgspec.Struct, frozen=True):
-    """A whole state. ``nodes`` has for every row the name of its last node, and the node or None
-    if that is deleted. ``free_rows`` are the rows of deleted nodes and when they became free, in
-    that order. ``resources`` are in the order of their columns, "" for a free one. Of ``pods``
-    those with a reservation come first, in the order in which they wait at Permit."""
-
-    now: int
-    seed: str
-    order: int
-    bookings: int = msgspec.field(name="housed")
-    resources: list[str]
-    nodes: list[tuple[str, Node | None]]
-    pods: list[PodSnapshot]
-    reservations: dict[str, ReservationSnapshot]
-    memory: dict[str, dict[str, Any]]
-    verdicts: list[Verdict]
-    scorings: list[tuple[ScoreColumn, ...]]
-    timeline: str = ""
-    in_force: str = ""
-    registry: list[AnyObject] = []
-    next_start: int = 0
-    position: int = 0
-    preemptions: PreemptionsSnapshot = PreemptionsSnapshot({}, {})
-    consultation: ConsultationSnapshot | None = None
-    overruns: list[PluginOverran] = []
-    samples: list[SamplesTaken] = []
-    serves: str = ""
-    flags: tuple[int, ...] = ()
-    work_budget: int = 0
-    topologies: dict[str, ZoneReportSnapshot] = {}
-    free_rows: list[tuple[int, int]] | None = None
-    memory_use: dict[str, MemoryUseSnapshot] = {}
-    shadows: tuple[str, ...] = ()
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.state_snapshot import StateSnapshot, copied, copied_with
 
 
 class EncodedState(StateSnapshot, frozen=True):
@@ -134,53 +37,6 @@ class EncodedState(StateSnapshot, frozen=True):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(EncodedState)
-_pod_attributes = attrgetter(*PodSnapshot.__struct_fields__)
-
-
-def copied(state: "SchedulerState") -> StateSnapshot:
-    """A copy of the state. It takes less than a microsecond for each pod, because objects, which
-    never change, are shared."""
-    pods = state.pods
-    reserved_first = {**state.reservations, **pods} if state.reservations else pods
-    return _copied(
-        state,
-        list(zip(state.nodes.names, state.nodes.nodes, strict=True)),
-        [PodSnapshot(*_pod_attributes(pods[uid])) for uid in reserved_first],
-    )
-
-
-def _copied(
-    state: "SchedulerState", nodes: list[tuple[str, Node | None]], pods: list[PodSnapshot]
-) -> StateSnapshot:
-    return StateSnapshot(
-        now=state.now,
-        seed=state.seed,
-        order=state.order,
-        bookings=state.bookings,
-        resources=state.nodes.columns.names,
-        nodes=nodes,
-        free_rows=list(state.nodes.free_rows.items()),
-        pods=pods,
-        reservations={uid: _reservation(each) for uid, each in state.reservations.items()},
-        memory={plugin: dict(values) for plugin, values in state.memory.items()},
-        memory_use=_memory_use(state.memory_use),
-        verdicts=[verdict for verdict in state.verdicts if verdict is not None],
-        scorings=state.scorings[1:],
-        timeline=state.timeline,
-        in_force=state.in_force,
-        next_start=state.next_start,
-        position=state.position,
-        preemptions=_preemptions(state.preemptions),
-        consultation=_consultation(state.consultation),
-        overruns=list(state.overruns),
-        samples=state.nodes.samples.held(),
-        serves=state.serves,
-        flags=state.flags,
-        work_budget=state.work_budget,
-        shadows=state.shadows,
-        topologies={node: _zones(report) for node, report in state.topologies.all().items()},
-        registry=list(state.registry.everything()),
-    )
 
 
 def parts(snapshot: StateSnapshot) -> Iterator[bytes]:
@@ -214,12 +70,12 @@ def _list_parts(values: Iterable[Any]) -> Iterator[bytes]:
     yield b"]" if before == b"," else b"[]"
 
 
-def encode(state: "SchedulerState") -> bytes:
+def encode(state: SchedulerState) -> bytes:
     """The state's bytes (JSON)."""
     return b"".join(parts(copied(state)))
 
 
-def restore(state: "SchedulerState", body: "bytes | StateSnapshot") -> None:
+def restore(state: SchedulerState, body: bytes | StateSnapshot) -> None:
     """Fills an empty state from bytes, or from the copy of a state, which any number of states may
     be filled from. Raises msgspec.ValidationError or DecodeError for bytes that are not a snapshot,
     and NewerLogError for one of a newer version."""
@@ -234,7 +90,7 @@ def restore(state: "SchedulerState", body: "bytes | StateSnapshot") -> None:
     _restore_rest(state, snapshot)
 
 
-def duplicated(state: "SchedulerState") -> "SchedulerState":
+def duplicated(state: SchedulerState) -> SchedulerState:
     """Another state, as ``restore`` of a copy makes it, except that pods have the same order. It
     takes a tenth of the time, because columns and bookings are copied, too."""
     other = type(state)()
@@ -244,11 +100,11 @@ def duplicated(state: "SchedulerState") -> "SchedulerState":
     other.take_places(state)
     for registered in state.registry.everything():
         other.registry.put(registered)
-    _restore_rest(other, _copied(state, [], []))
+    _restore_rest(other, copied_with(state, [], []))
     return other
 
 
-def _restore_rest(state: "SchedulerState", snapshot: StateSnapshot) -> None:
+def _restore_rest(state: SchedulerState, snapshot: StateSnapshot) -> None:
     """What a state has besides nodes, objects, and pods in their places."""
     _restore_reservations(state, snapshot)
     for node, report in snapshot.topologies.items():
@@ -276,7 +132,7 @@ def _restore_rest(state: "SchedulerState", snapshot: StateSnapshot) -> None:
         state.define_scoring(columns)
 
 
-def _restore_nodes(state: "SchedulerState", snapshot: StateSnapshot) -> None:
+def _restore_nodes(state: SchedulerState, snapshot: StateSnapshot) -> None:
     """Every node gets the row that it had; the rows of deleted nodes stay free."""
     state.nodes.put_back_columns(snapshot.resources)
     for name, node in snapshot.nodes:
@@ -287,7 +143,7 @@ def _restore_nodes(state: "SchedulerState", snapshot: StateSnapshot) -> None:
     state.nodes.free_rows = free_rows
 
 
-def _restore_reservations(state: "SchedulerState", snapshot: StateSnapshot) -> None:
+def _restore_reservations(state: SchedulerState, snapshot: StateSnapshot) -> None:
     """Reservations, nominations and evictions."""
     for uid, reservation in snapshot.reservations.items():
         restored = _filled(Reservation.__new__(Reservation), reservation)
@@ -298,7 +154,7 @@ def _restore_reservations(state: "SchedulerState", snapshot: StateSnapshot) -> N
     state.preemptions.evicting.update(snapshot.preemptions.evictions)
 
 
-def _restore_memory(state: "SchedulerState", snapshot: StateSnapshot) -> None:
+def _restore_memory(state: SchedulerState, snapshot: StateSnapshot) -> None:
     """The entries of plugins, and their use in a stream that follows it."""
     state.memory.update((plugin, dict(values)) for plugin, values in snapshot.memory.items())
     for plugin, use in snapshot.memory_use.items():
@@ -307,40 +163,6 @@ def _restore_memory(state: "SchedulerState", snapshot: StateSnapshot) -> None:
         keys = state.memory_use.unused(plugin).keys() | state.memory_use.users(plugin).keys()
         if keys != memory.keys():
             raise msgspec.ValidationError(f"the use of the memory of {plugin} is not complete")
-
-
-def _reservation(reservation: Reservation) -> ReservationSnapshot:
-    return ReservationSnapshot(
-        reservation.node,
-        reservation.attempt,
-        dict(reservation.carry),
-        dict(reservation.waits),
-        reservation.intended,
-        reservation.preparing,
-        reservation.writes,
-    )
-
-
-def _preemptions(preemptions: Preemptions) -> PreemptionsSnapshot:
-    nominations = {uid: node for node in preemptions.nodes() for uid in preemptions.on(node)}
-    return PreemptionsSnapshot(nominations, dict(preemptions.evicting))
-
-
-def _consultation(consultation: Consultation | None) -> ConsultationSnapshot | None:
-    if consultation is None:
-        return None
-    return ConsultationSnapshot(list(consultation.asked), list(consultation.answered))
-
-
-def _memory_use(use: MemoryUse) -> dict[str, MemoryUseSnapshot]:
-    return {
-        plugin: MemoryUseSnapshot(dict(use.users(plugin)), dict(use.unused(plugin)))
-        for plugin in use.plugins()
-    }
-
-
-def _zones(report: ZoneReport) -> ZoneReportSnapshot:
-    return ZoneReportSnapshot(report.current, dict(report.uncovered), report.is_settled)
 
 
 def _filled(target: Any, source: msgspec.Struct) -> Any:

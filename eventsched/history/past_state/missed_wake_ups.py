@@ -13,13 +13,14 @@ from typing import NamedTuple
 from eventsched.domain.records import MoveCause, Outcome, PodDecided, PodDeleted, PodQueued
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.state_snapshot import StateSnapshot, copied
 from eventsched.eventlog.port import StoredLog, StoredRecord
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.explain.record_text import describe_with_pod
 from eventsched.scheduling.engine import Engine
 from eventsched.scheduling.framework import PluginError
 
-MakeEngine = Callable[[snapshot.StateSnapshot, int], Engine]
+MakeEngine = Callable[[StateSnapshot, int], Engine]
 """Makes an engine from the copy of a state and its position."""
 _PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 _DEFINITIONS = ("VerdictDefined", "ScoringDefined")
@@ -144,7 +145,7 @@ class _PastDecisions:
         self, log: StoredLog, first: int, state: SchedulerState, uid: str, make_engine: MakeEngine
     ) -> None:
         self._log, self._first, self._uid = log, first, uid
-        self._copy = snapshot.copied(state)
+        self._copy = copied(state)
         self._make_engine = make_engine
         self._known: dict[int, tuple[str, ...] | None] = {}
         self.pod_name = state.pods[uid].pod.full_name
@@ -166,7 +167,7 @@ class _PastDecisions:
         for stored in log_between(self._log, self._first, position):
             state.apply(stored.record, stored.at)
         self._names.update((uid, each.pod.full_name) for uid, each in state.pods.items())
-        engine = self._make_engine(snapshot.copied(state), position)
+        engine = self._make_engine(copied(state), position)
         try:
             judgement = engine.judge(state.pods[self._uid].pod)
         except PluginError as problem:

@@ -19,7 +19,7 @@ from eventsched.domain.records import AnyRecord, Stimulus
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.records.record_catalogue import CATALOGUE
 from eventsched.domain.state.digest import digest_of
-from eventsched.domain.state.snapshot import copied
+from eventsched.domain.state.state_snapshot import copied
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog, StoredRecord, StoredSnapshot
 from eventsched.history.replay.engine_versions import EngineOfTerm, engine_for

@@ -11,6 +11,7 @@ import msgspec
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.digest import StateDigest
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.state_snapshot import copied
 from eventsched.eventlog.chain import Head
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.effects.decision_names import OpenDecisionsSnapshot
@@ -48,7 +49,7 @@ class SnapshotEncoder:
         self.complete: StoredSnapshot | None = None
         """The snapshot, once everything is encoded."""
         self._head = head
-        self._copy = snapshot.copied(state)
+        self._copy = copied(state)
         self._decisions, self._drafter, self._drafts = decisions, drafter, drafts
         self._digest = StateDigest(self._copy)
         self._encoded: list[bytes] = []

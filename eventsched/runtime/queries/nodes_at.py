@@ -51,7 +51,7 @@ _BEFORE_PODS = b'],"pods":['
 
 
 class _NodesOfSnapshot(msgspec.Struct):
-    """The beginning of ``domain.state.snapshot.StateSnapshot``."""
+    """The beginning of ``domain.state.state_snapshot.StateSnapshot``."""
 
     resources: list[str]
     nodes: list[tuple[str, Node | None]]

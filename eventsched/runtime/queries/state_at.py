@@ -15,6 +15,7 @@ from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.domain.records.stimuli import in_force
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.state_snapshot import StateSnapshot
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog
 from eventsched.eventlog.postgres.pruning import archived_files
@@ -36,7 +37,7 @@ class StoredState(NamedTuple):
     ``Engine.restore``, and its digest."""
 
     position: int
-    body: bytes | snapshot.StateSnapshot
+    body: bytes | StateSnapshot
     digest: str
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from eventsched.domain import records
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.records import MoveCause
-from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.binding import reserve_permit_bind

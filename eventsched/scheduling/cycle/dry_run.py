@@ -13,7 +13,7 @@ from eventsched.domain.journal import Rows
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import PodStep, TrialView, with_steps
 from eventsched.domain.objects import Pod
-from eventsched.domain.state.preemptions import Preemptions
+from eventsched.domain.state.parts.preemptions import Preemptions
 from eventsched.scheduling.cycle.cycle_keys import CODES_A_FILTER, KEY_PASSES, Keys
 from eventsched.scheduling.cycle.equivalence import EquivalenceClass
 from eventsched.scheduling.framework import Cycle

@@ -15,7 +15,7 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.records import ExtenderAnswered, ExtenderAsked, Victims
 from eventsched.domain.records.extender_records import FILTER, PRIORITIZE
 from eventsched.domain.records.verdicts import Code, ScoreColumn, Verdict
-from eventsched.domain.state.consultation import Consultation
+from eventsched.domain.state.parts.consultation import Consultation
 from eventsched.scheduling.cycle.cycle_keys import CODES_A_FILTER
 from eventsched.scheduling.cycle.pod_specific_verdicts import PodSpecificVerdicts, Scored
 from eventsched.scheduling.framework.extender import EXTENDER, Extender, ExtenderError

@@ -13,7 +13,7 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Pod
 from eventsched.domain.records.verdicts import Code, Verdict
-from eventsched.domain.state.preemptions import Preemptions
+from eventsched.domain.state.parts.preemptions import Preemptions
 from eventsched.scheduling.cycle.class_cache import ClassCache
 from eventsched.scheduling.cycle.cycle_keys import (
     CODES_A_FILTER,

@@ -8,9 +8,9 @@ import msgspec
 
 from eventsched.domain.objects import canonical
 from eventsched.domain.objects.registry import Registry
-from eventsched.domain.state.memory_use import MemoryUse
 from eventsched.domain.state.numa_zones import Topologies, no_topologies
-from eventsched.domain.state.preemptions import Preemptions
+from eventsched.domain.state.parts.memory_use import MemoryUse
+from eventsched.domain.state.parts.preemptions import Preemptions
 from eventsched.domain.state.quota_usage import Quotas
 from eventsched.scheduling.framework.plugin import MemoryBounds
 from eventsched.scheduling.framework.pod_groups import PodGroups

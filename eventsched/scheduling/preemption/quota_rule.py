@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from eventsched.domain.journal import Rows
 from eventsched.domain.objects import Pod, Resources
+from eventsched.domain.state.parts.preemptions import Preemptions
 from eventsched.domain.state.pod_state import PodState
-from eventsched.domain.state.preemptions import Preemptions
 from eventsched.domain.state.quota_usage import HypotheticalUsage, Quotas, request
 from eventsched.scheduling.cycle.dry_run import DryRun
 from eventsched.scheduling.preemption.victim_rules import LEAVING, QuotaCheck

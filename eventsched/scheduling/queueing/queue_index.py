@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from eventsched.domain.records import Queue
-from eventsched.domain.state.reservations import Reservation
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
 from eventsched.domain.units import SECOND
 from eventsched.scheduling.framework import QueuedPod

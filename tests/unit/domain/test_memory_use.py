@@ -1,6 +1,6 @@
 """Which entries of the memory are in use, and the order of the others."""
 
-from eventsched.domain.state.memory_use import MemoryUse
+from eventsched.domain.state.parts.memory_use import MemoryUse
 
 
 def test_the_order_holds_however_many_were_removed() -> None:

@@ -14,9 +14,10 @@ from eventsched.domain import records
 from eventsched.domain.objects import CPU, MEMORY, Pod
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state import snapshot
+from eventsched.domain.state.parts.reservations import Reservation
 from eventsched.domain.state.pod_blocks import PodSnapshot
-from eventsched.domain.state.reservations import Reservation
 from eventsched.domain.state.scheduler_state import PodState, SchedulerState
+from eventsched.domain.state.state_snapshot import ReservationSnapshot, StateSnapshot, copied
 from eventsched.eventlog.port import StoredRecord
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
@@ -118,7 +119,7 @@ def kept(engine: Engine) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("kind", "stored"),
-    [(PodState, PodSnapshot), (Reservation, snapshot.ReservationSnapshot)],
+    [(PodState, PodSnapshot), (Reservation, ReservationSnapshot)],
 )
 def test_no_field_is_forgotten(kind: type[Any], stored: type[msgspec.Struct]) -> None:
     assert sorted(stored.__struct_fields__) == sorted(kind.__slots__)
@@ -139,7 +140,7 @@ def test_no_part_of_the_state_is_forgotten() -> None:
         "free_rows",
         "samples",
     }
-    assert set(snapshot.StateSnapshot.__struct_fields__) == parts
+    assert set(StateSnapshot.__struct_fields__) == parts
 
 
 plays = st.lists(
@@ -291,7 +292,7 @@ def test_states_filled_from_one_copy_share_nothing_that_changes(seed: int) -> No
     copies = []
     for number, (at, stimulus) in enumerate(found):
         if number % 10 == 9:
-            copies.append((snapshot.copied(live.state), live.position, live.snapshot(), number))
+            copies.append((copied(live.state), live.position, live.snapshot(), number))
         step(live, at, stimulus)
     for copy, position, before, number in copies:
         for _ in range(2):
@@ -346,7 +347,7 @@ def largest_part(pods: int) -> int:
     for number in range(pods):
         pod = make_pod(f"p{number:05}", cpu=number + 1, labels={"own": "x" * 999 + f"{number:05}"})
         state.apply(records.PodAdded(pod=pod), 0)
-    parts = list(snapshot.parts(snapshot.copied(state)))
+    parts = list(snapshot.parts(copied(state)))
     assert len(restored_state(b"".join(parts)).pods) == pods
     return max(map(len, parts))
 

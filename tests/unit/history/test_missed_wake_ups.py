@@ -9,7 +9,7 @@ from eventsched.domain import records
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodQueued, Stimulus, TimePassed
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.domain.state.snapshot import StateSnapshot
+from eventsched.domain.state.state_snapshot import StateSnapshot
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.past_state.missed_wake_ups import (
     FlushedPod,

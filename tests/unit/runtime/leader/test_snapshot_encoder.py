@@ -6,6 +6,7 @@ import pytest
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, Queue
 from eventsched.domain.state import snapshot
+from eventsched.domain.state.state_snapshot import copied
 from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.leader import snapshot_encoder
 from eventsched.runtime.leader.followed_stream import StreamState
@@ -69,7 +70,7 @@ def test_the_state_may_change_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_parts_are_the_whole(empty: bool) -> None:
     """Together they are the bytes of the copy."""
     state = (new_followed_stream().stream_state if empty else stream_state()).engine.state
-    copy = snapshot.copied(state)
+    copy = copied(state)
     body = b"".join(snapshot.parts(copy))
     assert body == snapshot.encode(state)
     assert msgspec.json.decode(body, type=snapshot.EncodedState).decoded() == copy
