@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks import database, runs, upstream
 from benchmarks.runs import Load
 from eventsched import __version__
-from eventsched.cli.output.tables import table
+from eventsched.output.terminal.tables import table
 
 RESULTS = Path(__file__).parent / "results"
 SIZES = (1_000, 5_000, 15_000)

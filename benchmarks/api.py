@@ -27,7 +27,7 @@ from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.api.operations import EVENTS, OPERATIONS
 from eventsched.cli.main import main as eventsched
-from eventsched.cli.output.tables import table
+from eventsched.output.terminal.tables import table
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
 from eventsched.runtime import gc_tuning

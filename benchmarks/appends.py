@@ -22,7 +22,6 @@ from typing import Any
 
 from benchmarks import runs
 from benchmarks.runs import Load
-from eventsched.cli.output.tables import table
 from eventsched.cluster.sources import generated
 from eventsched.eventlog import chain
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
@@ -31,6 +30,7 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer_connection import WriterConnection
 from eventsched.eventlog.schema import migrations
+from eventsched.output.terminal.tables import table
 
 RESULTS = Path(__file__).parent / "results"
 FORMER = "0004"

@@ -24,9 +24,9 @@ from benchmarks.copies import multiply
 from benchmarks.existing_pods import existing_pod_answers
 from benchmarks.queries import FORMER, RESULTS, asked
 from eventsched.cli.main import main as eventsched
-from eventsched.cli.output.tables import table
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.schema import migrations
+from eventsched.output.terminal.tables import table
 
 FOLDER = Path("/var/tmp/eventsched-big-log")
 """Kept between runs. Postgres of root runs as another user, which cannot enter root's folders."""

@@ -19,10 +19,10 @@ from typing import Any
 
 from benchmarks.queries import RESULTS
 from eventsched.cli.main import main as eventsched
-from eventsched.cli.output.tables import table
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.past_state.state_document import state_document
+from eventsched.output.terminal.tables import table
 from eventsched.runtime.queries.state_at import state_at
 
 _LOAD = "nodes=1000,pods={},shape=mixed,rate=100,runtime=100,seed=2"

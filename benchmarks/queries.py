@@ -20,9 +20,9 @@ import psycopg
 
 from benchmarks.copies import multiply
 from eventsched.cli.main import main as eventsched
-from eventsched.cli.output.tables import table
 from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.schema import migrations
+from eventsched.output.terminal.tables import table
 
 RESULTS = Path(__file__).parent / "results"
 FORMER = "0004"

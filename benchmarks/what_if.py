@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import runs
-from eventsched.cli.output.tables import table
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain.detail_levels import SUMMARY, DetailLevels
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.output.terminal.tables import table
 from eventsched.runtime.assembly import Assembly, assemble, assemble_text
 from eventsched.runtime.queries.state_at import FoldedState, Opening
 from eventsched.runtime.queries.what_if.history_run import Stretch, run_closed, run_open

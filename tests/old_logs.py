@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from eventsched.cli.output.explain_output import story_text
 from eventsched.domain.records import PodAdded
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import explain
 from eventsched.history.export_reader import FileLog
+from eventsched.output.explain_output import story_text
 from tests.databases import ROOT
 
 HISTORIES = ROOT / "tests/histories"

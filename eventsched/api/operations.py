@@ -11,6 +11,7 @@ from eventsched.api.desk.position_range import position_range
 from eventsched.api.findings.finding_operations import FINDING_OPERATIONS
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.waiting_pods import PLACES
+from eventsched.output.queues.group_keys import BY
 from eventsched.questions import answer_shapes as answers
 from eventsched.questions.attempts import attempt_answers
 from eventsched.questions.attempts.attempt_differences import attempt_difference
@@ -21,7 +22,6 @@ from eventsched.questions.explanations import (
     pod_remedies,
     workload_explanation,
 )
-from eventsched.questions.overviews.group_keys import BY
 from eventsched.questions.overviews.grouped_pods import GroupedPods
 from eventsched.questions.overviews.pod_orders import SORTS
 from eventsched.questions.overviews.recent_activity import RecentActivity

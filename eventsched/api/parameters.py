@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from eventsched.cli.screen.colours import painted, plain
-from eventsched.cli.screen.display import Display
 from eventsched.domain.errors import InputError
+from eventsched.output.terminal.colours import painted, plain
+from eventsched.output.terminal.display import Display
 
 MOST = 2**62
 """The largest number in a request: positions are below it."""

@@ -2,24 +2,21 @@
 
 import argparse
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.output.tables import table
 from eventsched.cluster.files import read_text
 from eventsched.domain.errors import InputError
-from eventsched.process import settings
+from eventsched.output.terminal.tables import table
 from eventsched.process.exit_codes import BAD_INPUT, DIFFERS
+from eventsched.process.settings import check_text
 from eventsched.runtime.assembly import registry
-from eventsched.scheduling.config.checking import Checked, check
+from eventsched.scheduling.config.checking import Checked, running_points
 from eventsched.scheduling.config.completion import completed
 from eventsched.scheduling.config.differences import differences
-from eventsched.scheduling.config.resolution import ResolvedProfile
 
 
 def add_to(commands: Any) -> None:
@@ -76,14 +73,6 @@ def _check(options: argparse.Namespace) -> int:
     return 0
 
 
-def running_points(profile: ResolvedProfile) -> dict[str, list[str]]:
-    """The points at which something runs, score plugins as ``Name=weight``."""
-    points = {point: list(names) for point, names in profile.points.items() if names}
-    if "score" in points:
-        points["score"] = [f"{name}={profile.weights[name]}" for name in points["score"]]
-    return points
-
-
 def _show(options: argparse.Namespace) -> int:
     [checked] = _read(options, options.file)
     if checked.problems:
@@ -125,15 +114,6 @@ def _read(options: argparse.Namespace, *files: str) -> list[Checked]:
         for warning in checked[-1].warnings:
             print(f"eventsched config: {source}: warning: {_line(warning)}", file=sys.stderr)
     return checked
-
-
-def check_text(text: str, source: str, plugins: Mapping[str, type]) -> Checked:
-    """A configuration, checked: the first document, and the second one with eventsched's own
-    settings (docs/run.md). ``source`` names it."""
-    checked = check(text, source, plugins)
-    profiles = [profile.name for profile in checked.profiles]
-    new = settings.problems(text, source, checked.problems, profiles)
-    return replace(checked, problems=(*checked.problems, *new))
 
 
 def _line(message: object) -> str:

@@ -18,7 +18,6 @@ from eventsched.cli.database_commands import (
     db_union,
 )
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import shown
@@ -26,6 +25,7 @@ from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.postgres import grants
 from eventsched.eventlog.postgres.reader import database_engine
 from eventsched.eventlog.schema import migration_files, migrations
+from eventsched.output.terminal.tables import table
 
 ROLES = {"reader": database.READER, "auditor": database.AUDITOR, "writer": database.WRITER}
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
-from eventsched.cli.output.state_output import difference_json, difference_lines
-from eventsched.cli.output.tables import counted
-from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.state_differences import ObjectDifference, differences
+from eventsched.output.state_output import difference_json, difference_lines
+from eventsched.output.terminal.display import display_of_output
+from eventsched.output.terminal.tables import counted
 
 
 def add_to(commands: Any) -> None:

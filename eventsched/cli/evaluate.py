@@ -15,8 +15,8 @@ from eventsched.cli.answers.answer_forms import (
     print_document,
     shown_json,
 )
-from eventsched.cli.output.evaluate_output import answer_json, answer_text
 from eventsched.domain.errors import InputError
+from eventsched.output.evaluate_output import answer_json, answer_text
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.process.settings import kept_annotations
 from eventsched.runtime.assembly import assemble, registry

@@ -10,11 +10,6 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.archive_options import add_archive_option, archived_log
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.log_access.log_at import OpenLog
-from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cli.output.time_format import with_distance
-from eventsched.cli.output.workload_output import workload_json, workload_text
-from eventsched.cli.screen.display import display_of_output
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import Detail
 from eventsched.domain.workload_kinds import POD, POD_GROUP
@@ -34,6 +29,11 @@ from eventsched.history.explain.workloads.scanned_workload import scanned_worklo
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import ExplainTarget, parse_target, with_step
 from eventsched.history.export_reader import FileLog
+from eventsched.output.explain_output import story_json, story_text
+from eventsched.output.terminal.display import display_of_output
+from eventsched.output.time_format import with_distance
+from eventsched.output.workload_output import workload_json, workload_text
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.runtime.queries.nodes_at import nodes_at
 from eventsched.runtime.queries.state_at import FoldedState, state_at
 
@@ -243,9 +243,9 @@ def _recomputation(options: argparse.Namespace, opened: OpenLog) -> Callable[[in
 def _explain_why_not(
     options: argparse.Namespace, evidence: Evidence, name: str, opened: OpenLog
 ) -> int:
-    from eventsched.cli.output.why_not_output import why_not_json, why_not_text
-    from eventsched.cli.why_not import why_not
     from eventsched.history.why_not.asked_attempt import asked_attempt
+    from eventsched.output.why_not_output import why_not_json, why_not_text
+    from eventsched.questions.attempts.why_not_search import why_not
 
     log, reader = opened
 

@@ -22,15 +22,11 @@ from eventsched.cli.answers.answer_forms import (
 )
 from eventsched.cli.checkpoint import add_checkpoint
 from eventsched.cli.log_access.archive_options import (
-    StreamLog,
     add_archive_option,
     archived_log,
     names_database,
 )
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.log_access.log_at import first_position
-from eventsched.cli.output.tables import printable, table
-from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
@@ -46,6 +42,9 @@ from eventsched.history.explain.explanation import find_pod
 from eventsched.history.explain.record_text import describe, describe_with_pod, pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.update_differences import in_words
+from eventsched.output.terminal.tables import printable, table
+from eventsched.output.time_format import iso, moment
+from eventsched.questions.past.open_log import StreamLog, first_position
 from eventsched.runtime.queries.state_at import dropped_error
 
 KINDS = sorted(row.name for row in CATALOGUE)

@@ -10,7 +10,6 @@ import psycopg
 from eventsched.cli.answers.answer_forms import print_answer
 from eventsched.cli.log_access.archive_options import names_database, require_archives
 from eventsched.cli.log_access.database_options import database_of
-from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
@@ -18,6 +17,7 @@ from eventsched.eventlog.postgres import reader as reading
 from eventsched.history.export import export, export_log
 from eventsched.history.verify.verified_database import one_moment
 from eventsched.history.verify.verified_log import DamagedError
+from eventsched.output.terminal.tables import counted
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,9 +13,9 @@ from eventsched.cli.answers.answer_forms import ends_unread, has_pager
 from eventsched.cli.answers.pager import paged
 from eventsched.cli.log_access.database_options import database_of
 from eventsched.cli.object_names import name_offer
-from eventsched.cli.screen.character_fallback import fall_back_to_ascii
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog.log_errors import ConflictError, CorruptLogError, FencedError
+from eventsched.output.terminal.character_fallback import fall_back_to_ascii
 from eventsched.process.exit_codes import BAD_INPUT, ENVIRONMENT, STOPPED
 from eventsched.runtime import gc_tuning
 

@@ -9,19 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.answers.answer_forms import WIDE, add_output_option, is_document, print_document
-from eventsched.cli.log_access.archive_options import StreamLog
-from eventsched.cli.log_access.log_at import AT_HELP, OpenLog, add_log_options, opened_log
-from eventsched.cli.logged_assembly import assembly_in_force
-from eventsched.cli.output.queues.anomaly_output import anomalies_json, anomalies_text
-from eventsched.cli.output.queues.queue_output import (
-    missed_json,
-    missed_text,
-    queue_text,
-    waiting_json,
-)
-from eventsched.cli.output.state_output import place_text
-from eventsched.cli.output.time_format import iso
-from eventsched.cli.screen.display import display_of_output
+from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -38,6 +26,18 @@ from eventsched.history.past_state.missed_wake_ups import (
 )
 from eventsched.history.past_state.wait_estimates import WaitEstimate, wait_estimates
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
+from eventsched.output.queues.anomaly_output import anomalies_json, anomalies_text
+from eventsched.output.queues.queue_output import (
+    missed_json,
+    missed_text,
+    queue_text,
+    waiting_json,
+)
+from eventsched.output.state_output import place_text
+from eventsched.output.terminal.display import display_of_output
+from eventsched.output.time_format import iso
+from eventsched.questions.past.open_log import OpenLog, StreamLog
+from eventsched.runtime.queries.logged_assembly import assembly_in_force
 from eventsched.runtime.queries.state_at import FoldedState, dropped_error, state_at
 from eventsched.scheduling.engine import Engine
 
@@ -162,7 +162,7 @@ def _run_anomalies(options: argparse.Namespace) -> int:
 
 def _past_anomalies(log: Reader, at: str, most: int) -> "tuple[StoredAnomalies, PastPods]":
     """The anomalies at a position or time, as the API answers them, and the pods there."""
-    # Only here: the questions of the API import this module.
+    # Only here: to import these takes longer than to answer about now.
     from eventsched.questions.past.past_anomalies import past_anomalies
     from eventsched.questions.past.past_pods import past_pods
     from eventsched.questions.states import FoldedStates, nodes_filled

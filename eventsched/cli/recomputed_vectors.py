@@ -6,15 +6,15 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.cli.log_access.archive_options import StreamLog
-from eventsched.cli.logged_assembly import assembled, begun_assembly
-from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
 from eventsched.domain.records.stimuli import in_force
 from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.replay.recomputation import recompute
+from eventsched.output.terminal.tables import counted
+from eventsched.questions.past.open_log import StreamLog
+from eventsched.runtime.queries.logged_assembly import assembled, begun_assembly
 from eventsched.runtime.queries.state_at import StoredState, opening_at, stored_states
 from eventsched.scheduling.engine import Engine
 

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.log_access.archive_options import StreamLog, add_archive_option, archived_log
+from eventsched.cli.log_access.archive_options import add_archive_option, archived_log
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.logged_assembly import assembled, begun_assembly
-from eventsched.cli.output.tables import counted
 from eventsched.cli.what_if_runs.what_if import add_what_if_options, is_asked_for, run_what_if
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
@@ -18,9 +16,12 @@ from eventsched.history.export_reader import FileLog
 from eventsched.history.replay import stream_replay
 from eventsched.history.replay.logged_state import ReplayStart
 from eventsched.history.replay.stream_replay import ReplayResult
+from eventsched.output.terminal.tables import counted
 from eventsched.process.exit_codes import DIFFERS
+from eventsched.questions.past.open_log import StreamLog
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.log_start import LogStart, first_start, last_start
+from eventsched.runtime.queries.logged_assembly import assembled, begun_assembly
 
 
 def add_to(commands: Any) -> None:

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
-from eventsched.cli.log_access.archive_options import StreamLog
 from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
-from eventsched.cli.output.tables import counted, duration, table
-from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PlacementMatch
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -28,6 +25,9 @@ from eventsched.history.shadow_report import (
     used_nodes,
     used_nodes_here,
 )
+from eventsched.output.terminal.tables import counted, duration, table
+from eventsched.output.time_format import iso, moment
+from eventsched.questions.past.open_log import StreamLog
 
 _OUTCOMES = {
     PlacementMatch.SAME: "both chose the same node",

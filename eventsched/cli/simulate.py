@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.database_options import DATA_DIR, add_database_options, database_of
-from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cli.output.progress import ProgressLine
-from eventsched.cli.output.simulation_output import summary_text
-from eventsched.cli.output.tables import duration
-from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import load
 from eventsched.cluster.sources.load import Source
@@ -25,6 +20,11 @@ from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
 from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
+from eventsched.output.explain_output import story_json, story_text
+from eventsched.output.simulation_output import summary_text
+from eventsched.output.terminal.display import display_of_output
+from eventsched.output.terminal.progress import ProgressLine
+from eventsched.output.terminal.tables import duration
 from eventsched.process.exit_codes import BAD_INPUT
 from eventsched.process.sections.detail_settings import detail_levels, unknown_profiles
 from eventsched.process.settings import kept_annotations

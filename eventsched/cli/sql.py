@@ -28,12 +28,12 @@ from eventsched.cli.answers.answer_forms import (
     yaml_text,
 )
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import table
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import rendered, shown, sqlalchemy_url
 from eventsched.eventlog.embedded import programs
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.output.terminal.tables import table
 
 _SESSION = "-c search_path=eventsched -c timezone=UTC"
 _SERVER_ERRORS = ("08", "57P", "53")

@@ -7,15 +7,6 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, print_document
 from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
-from eventsched.cli.output.state_output import (
-    node_text,
-    place_text,
-    pod_text,
-    pods_text,
-    state_text,
-    with_times,
-)
-from eventsched.cli.screen.character_fallback import shows_all
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import Queue
 from eventsched.domain.state.scheduler_state import SchedulerState
@@ -27,6 +18,15 @@ from eventsched.history.past_state.state_document import (
     row_of,
     state_document,
 )
+from eventsched.output.state_output import (
+    node_text,
+    place_text,
+    pod_text,
+    pods_text,
+    state_text,
+    with_times,
+)
+from eventsched.output.terminal.character_fallback import shows_all
 
 _EVERY_QUEUE = "all"
 

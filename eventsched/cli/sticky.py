@@ -13,14 +13,14 @@ from eventsched.cli.answers.answer_forms import (
     print_document,
 )
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import table
-from eventsched.cli.output.time_format import iso, moment, rough
 from eventsched.domain.objects import canonical
 from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import request_table
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.plugin_memory import MemoryEntry, read_memory
+from eventsched.output.terminal.tables import table
+from eventsched.output.time_format import iso, moment, rough
 
 PLUGIN = "FirstScheduledNode"
 _POLL_SECONDS = 0.1

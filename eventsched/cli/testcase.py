@@ -13,9 +13,7 @@ import yaml
 from eventsched.authoring.testcase.opaque_names import OpaqueNames
 from eventsched.authoring.testcase.shrinking import Shrinking
 from eventsched.authoring.testcase.test_file import TestedDecision, written
-from eventsched.cli.log_access.log_at import OpenLog, add_log_options, opened_log
-from eventsched.cli.logged_assembly import assembled
-from eventsched.cli.output.tables import counted
+from eventsched.cli.log_access.log_at import add_log_options, opened_log
 from eventsched.cluster.translate.written_manifests import Written, node_manifest, pod_manifest
 from eventsched.cluster.translate.written_objects import object_manifest
 from eventsched.domain.errors import InputError
@@ -23,6 +21,9 @@ from eventsched.domain.records import PodDecided, VerdictDefined
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.past_state.state_manifests import nodes_of, pods_of
+from eventsched.output.terminal.tables import counted
+from eventsched.questions.past.open_log import OpenLog
+from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.placed_pod import PlacedPod
 from eventsched.runtime.queries.placement_query import ClusterSnapshot
 from eventsched.runtime.queries.state_at import Opening, dropped_error, state_at

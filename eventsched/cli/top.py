@@ -11,13 +11,13 @@ import msgspec
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import width_of_output
 from eventsched.cli.screen import live_terminal
-from eventsched.cli.screen.colours import Style
-from eventsched.cli.screen.display import display_of_output
 from eventsched.cli.screen.now_frame import frame
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
+from eventsched.output.terminal.colours import Style
+from eventsched.output.terminal.display import display_of_output
+from eventsched.output.terminal.tables import width_of_output
 from eventsched.questions.answer_shapes import Now
 from eventsched.questions.now import now_of
 from eventsched.questions.overviews.recent_activity import RecentActivity, recent_activity

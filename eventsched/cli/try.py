@@ -8,14 +8,14 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.log_at import AT_HELP, add_log_options, opened_log
-from eventsched.cli.output.trial_output import trial_json, trial_text
-from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.sources import load, node_template
 from eventsched.cluster.sources.workload_pods import PodsOfWorkloads
 from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
+from eventsched.output.terminal.display import display_of_output
+from eventsched.output.trial_output import trial_json, trial_text
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.process.settings import kept_annotations
 from eventsched.questions.trials import (

@@ -15,8 +15,6 @@ from eventsched.cli.log_access.archive_options import (
     require_archives,
 )
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.replays.record_progress import RecordProgress
-from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.eventlog import database
 from eventsched.eventlog.addresses import libpq_url, shown
@@ -37,6 +35,8 @@ from eventsched.history.verify.verified_checkpoints import (
 from eventsched.history.verify.verified_log import LaterVersionError, NoLogError
 from eventsched.history.verify.verified_problems import MOST_PROBLEMS
 from eventsched.history.verify.verified_schema import differences
+from eventsched.output.replays.record_progress import RecordProgress
+from eventsched.output.terminal.tables import counted
 from eventsched.process.exit_codes import DIFFERS
 
 

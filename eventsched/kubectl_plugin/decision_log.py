@@ -14,12 +14,12 @@ from typing import Protocol
 import msgspec
 
 from eventsched.cli.answers.answer_forms import WIDE, document_of_several, is_document
-from eventsched.cli.output.tables import printable
-from eventsched.cli.output.time_format import moment, read_moment
 from eventsched.cluster.kube.http.api import JSON
 from eventsched.domain.errors import InputError, UnavailableError
 from eventsched.domain.workload_kinds import POD
 from eventsched.history.explain.workloads.workload import parse_target
+from eventsched.output.terminal.tables import printable
+from eventsched.output.time_format import moment, read_moment
 
 MOST_LINES = 1_000
 """Decisions at most before those that are followed."""

@@ -23,9 +23,6 @@ from eventsched.cli.answers.answer_forms import (
 )
 from eventsched.cli.answers.pager import paged
 from eventsched.cli.main import CommandParser
-from eventsched.cli.screen.character_fallback import fall_back_to_ascii
-from eventsched.cli.screen.colours import painted
-from eventsched.cli.screen.display import display_of_output
 from eventsched.cluster.files import read_text
 from eventsched.cluster.kube.http.access import namespace_in_use
 from eventsched.cluster.kube.http.api import JSON, path
@@ -35,6 +32,9 @@ from eventsched.history.explain.workloads.workload import parse_target
 from eventsched.kubectl_plugin.decision_log import add_log_options, print_log
 from eventsched.kubectl_plugin.scheduler_access import scheduler_access
 from eventsched.kubectl_plugin.service_proxy import SERVICE_VARIABLE
+from eventsched.output.terminal.character_fallback import fall_back_to_ascii
+from eventsched.output.terminal.colours import painted
+from eventsched.output.terminal.display import display_of_output
 from eventsched.process.exit_codes import BAD_INPUT, DIFFERS, ENVIRONMENT, STOPPED
 
 TEXT = "text/plain"

@@ -6,7 +6,8 @@ each field. It is read as strictly as the first: unknown fields, repeated keys a
 errors that name the field and the place.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -24,6 +25,7 @@ from eventsched.process.sections.detail_settings import (
 from eventsched.process.sections.settings_part import SettingsPart, duration_problems, fields_of
 from eventsched.process.sections.shadow_settings import ShadowSettings
 from eventsched.runtime.snapshot_policy import SNAPSHOT_EVERY
+from eventsched.scheduling.config.checking import Checked, check
 from eventsched.scheduling.config.decoding import Report, refuse, salvaged
 from eventsched.scheduling.config.document import second_mapping
 from eventsched.scheduling.config.sections import Duration
@@ -334,6 +336,15 @@ def database_url(settings: DatabaseSettings, source: str) -> str | None:
     if not text:
         raise InputError(where, f"{settings.url_file} is empty", "put the database's URL into it")
     return text
+
+
+def check_text(text: str, source: str, plugins: Mapping[str, type]) -> Checked:
+    """A configuration, checked: the first document, and the second one with eventsched's own
+    settings (docs/run.md). ``source`` names it."""
+    checked = check(text, source, plugins)
+    profiles = [profile.name for profile in checked.profiles]
+    new = problems(text, source, checked.problems, profiles)
+    return replace(checked, problems=(*checked.problems, *new))
 
 
 def seconds(duration: str) -> float:

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.eventlog.port import StoredRecord
 from eventsched.history.decision_vectors import VectorSource
 from eventsched.history.dominant_refusal import refusal_rank
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import Decision, DecisionDetail, Decisions, RefusedNodes
 from eventsched.questions.overviews.excluded_nodes import (
     attempts_that_name,

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
-from eventsched.cli.log_access.log_at import OpenLog
-from eventsched.cli.output.state_output import difference_json
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.state_differences import differences
+from eventsched.output.state_output import difference_json
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

@@ -4,11 +4,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.output.explain_output import story_json, story_text
-from eventsched.cli.output.why_not_output import why_not_json, why_not_text
-from eventsched.cli.output.workload_output import workload_json, workload_text
-from eventsched.cli.screen.display import Display
-from eventsched.cli.why_not import WhyNot, why_not
 from eventsched.domain.errors import InputError
 from eventsched.domain.workload_kinds import POD_GROUP
 from eventsched.history.evidence_until import explain_newest
@@ -23,6 +18,12 @@ from eventsched.history.explain.workloads.pod_group import (
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
 from eventsched.history.why_not.asked_attempt import asked_attempt
+from eventsched.history.why_not.why_not_answer import WhyNot
+from eventsched.output.explain_output import story_json, story_text
+from eventsched.output.terminal.display import Display
+from eventsched.output.why_not_output import why_not_json, why_not_text
+from eventsched.output.workload_output import workload_json, workload_text
+from eventsched.questions.attempts.why_not_search import why_not
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import RowMapping
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.units import is_virtual
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.output.queues.group_keys import key_of_refusal
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import (
     LogFacts,
     NodesFilled,
@@ -19,7 +20,6 @@ from eventsched.questions.answer_shapes import (
     Waits,
 )
 from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
-from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.pod_rows import JOIN_NAMED, PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility

@@ -5,10 +5,17 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.output.queues.group_keys import (
+    LONGEST_REASON,
+    OwnerGroup,
+    ReasonGroup,
+    read_group,
+    reason_group,
+)
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import PodRow, Pods
 from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
 from eventsched.questions.overviews.excluded_nodes import (
@@ -19,13 +26,6 @@ from eventsched.questions.overviews.excluded_nodes import (
     refusals_at,
 )
 from eventsched.questions.overviews.gone_owners import MOST_READ, owners_at_arrival
-from eventsched.questions.overviews.group_keys import (
-    LONGEST_REASON,
-    OwnerGroup,
-    ReasonGroup,
-    read_group,
-    reason_group,
-)
 from eventsched.questions.overviews.named_owners import read_owner
 from eventsched.questions.overviews.pod_orders import LAST, order_of, position_of_cursor
 from eventsched.questions.rows import Refusal

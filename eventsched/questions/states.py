@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.cli.log_access.log_at import OpenLog
-from eventsched.cli.output.state_output import with_times
 from eventsched.domain.errors import InputError
 from eventsched.domain.nodes.node_table import REQUESTED
 from eventsched.domain.records import Queue
@@ -30,7 +28,9 @@ from eventsched.history.past_state.state_document import (
     row_of,
     state_document,
 )
+from eventsched.output.state_output import with_times
 from eventsched.questions.answer_shapes import NodesFilled, ResourceTotal
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.questions.past.past_pods import PastPods, past_pods
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import HIDDEN, Visibility

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from eventsched.cli.logged_assembly import assembled
-from eventsched.cli.output.trial_output import trial_json, trial_text
-from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.cluster.files import decoded_text
 from eventsched.cluster.sources import manifests
 from eventsched.cluster.sources.admission import Admission
@@ -21,11 +18,14 @@ from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject, StorageClass
 from eventsched.domain.records import StreamStarted
 from eventsched.history.past_state.state_manifests import nodes_of
+from eventsched.output.terminal.display import PLAIN, Display
+from eventsched.output.trial_output import trial_json, trial_text
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
+from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.node_proposals import NodeProposal, propose_nodes
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.runtime.queries.trial_run import (

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.cli.logged_assembly import assembly_in_force
-from eventsched.cli.output.queues.anomaly_output import anomalies_json
-from eventsched.cli.output.queues.queue_output import first_of_queues, queue_text, waiting_json
-from eventsched.cli.output.state_output import place_text
-from eventsched.cli.output.time_format import iso
-from eventsched.cli.screen.display import PLAIN, Display
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.anomalies import stored_anomalies
 from eventsched.history.past_state.wait_estimates import wait_estimates
 from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
+from eventsched.output.queues.anomaly_output import anomalies_json
+from eventsched.output.queues.queue_output import first_of_queues, queue_text, waiting_json
+from eventsched.output.state_output import place_text
+from eventsched.output.terminal.display import PLAIN, Display
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import (
     AnomaliesAnswer,
     QueueAnswer,
@@ -24,6 +23,7 @@ from eventsched.questions.past.past_anomalies import past_anomalies
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime.queries.logged_assembly import assembly_in_force
 from eventsched.runtime.queries.state_at import FoldedState
 
 MOST_IN_WORDS = 1_000

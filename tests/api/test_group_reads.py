@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from eventsched.questions.overviews.group_keys import reason_group
+from eventsched.output.queues.group_keys import reason_group
 from eventsched.questions.pod_rows import PodRowFilter, source_of
 from eventsched.questions.streams import DatabaseStreams, LoggedStream
 from tests.databases import Server, make_partitions_small, migrate

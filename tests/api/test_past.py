@@ -10,11 +10,11 @@ import pytest
 from eventsched.api.application import ROOT, application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
-from eventsched.cli import why_not
 from eventsched.cli.main import main
 from eventsched.history.past_state.state_document import state_document
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import remedies
+from eventsched.questions.attempts import why_not_search
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
 from eventsched.runtime.queries.state_at import FoldedState, state_at
@@ -247,11 +247,11 @@ def test_why_not_lets_others_read_the_state_that_it_searches(
             seen.append({"before": before, "other": other.submit(read).result(timeout=60)})
             return remedies(hypothesis)
 
-        monkeypatch.setattr(why_not, "remedies", searched)
+        monkeypatch.setattr(why_not_search, "remedies", searched)
         asking = Client(application(Desk(streams, states), OpenGate(local_only=True)))
         for _ in range(2):
             assert asking.get(path) | {"seconds": 0} == expected
-        monkeypatch.setattr(why_not, "remedies", remedies)
+        monkeypatch.setattr(why_not_search, "remedies", remedies)
         assert asking.get(path) | {"seconds": 0} == expected
         assert read() == seen[0]["before"]
     assert [each["other"] for each in seen] == [each["before"] for each in seen]

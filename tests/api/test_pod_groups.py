@@ -6,15 +6,15 @@ from urllib.parse import quote
 import pytest
 
 from eventsched.api.application import ROOT
-from eventsched.pages.page_question import PageRequest
-from eventsched.pages.screen_questions import pods_question
-from eventsched.questions.overviews.group_keys import (
+from eventsched.output.queues.group_keys import (
     LONGEST_REASON,
     OwnerGroup,
     key_of_refusal,
     read_group,
     reason_group,
 )
+from eventsched.pages.page_question import PageRequest
+from eventsched.pages.screen_questions import pods_question
 from eventsched.questions.pod_rows import QUEUES
 from tests.api.asking import Client
 from tests.api.test_dominant_refusals import NAMED, asking, fenced

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.cli.output.explain_output import story_json
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided, PodQueued
@@ -26,6 +25,7 @@ from eventsched.history.explain.evidence import ScannedEvidence, uid_key
 from eventsched.history.explain.explanation import Gap, explain
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.explain.stored_evidence import StoredEvidence
+from eventsched.output.explain_output import story_json
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT, odd
 from tests.postgres.truth import Truth

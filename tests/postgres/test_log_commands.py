@@ -16,7 +16,6 @@ import yaml
 
 from eventsched.cli import log
 from eventsched.cli.main import main
-from eventsched.cli.output.time_format import read_moment
 from eventsched.domain import records
 from eventsched.eventlog.database import reader_address
 from eventsched.eventlog.port import Batch, StoredRecord
@@ -25,6 +24,7 @@ from eventsched.eventlog.postgres.seeking import position_at
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.verify.verification import verify_file
+from eventsched.output.time_format import read_moment
 from tests.builders import make_node, make_pod
 from tests.databases import Server, migrate
 from tests.postgres.histories import ODD, TIGHT

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.cli.output.replays.grid_output import grid_text
+from eventsched.output.replays.grid_output import grid_text
 from tests.databases import ROOT
 
 LOG = ROOT / "tests" / "histories" / "0.1-generated.jsonl.gz"

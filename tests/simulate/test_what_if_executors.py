@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from eventsched.cli.logged_assembly import assembled
 from eventsched.cli.main import main
 from eventsched.cli.what_if_runs.what_if import GridTask, grid_result
 from eventsched.domain.errors import InputError
+from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges
 from tests.databases import ROOT
 from tests.waiting import until

@@ -2,8 +2,8 @@
 
 from eventsched.api import parameters as p
 from eventsched.api.desk.asked import Asked
-from eventsched.cli.log_access.log_at import first_position
 from eventsched.domain.errors import InputError
+from eventsched.questions.past.open_log import first_position
 from eventsched.questions.streams import LoggedStream
 from eventsched.runtime.queries.state_at import dropped_error
 

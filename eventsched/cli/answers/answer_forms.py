@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from eventsched.cli.screen.character_fallback import shows_all
+from eventsched.output.terminal.character_fallback import shows_all
 
 JSON, YAML, WIDE = "json", "yaml", "wide"
 _READ = ("table", "text")

@@ -10,12 +10,12 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_answer
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import counted
-from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.output.terminal.tables import counted
+from eventsched.output.time_format import read_moment
 
 
 def add_action(actions: Any) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.diagnosis_output import diagnosis_json, diagnosis_text
-from eventsched.cli.screen.display import display_of_output
 from eventsched.eventlog import database
 from eventsched.eventlog.inspection.database_checks import diagnose
 from eventsched.eventlog.inspection.database_facts import read_facts
+from eventsched.output.diagnosis_output import diagnosis_json, diagnosis_text
+from eventsched.output.terminal.display import display_of_output
 from eventsched.process.exit_codes import DIFFERS
 
 

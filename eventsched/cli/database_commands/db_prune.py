@@ -9,8 +9,6 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.log_access.archive_options import require_archives
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.tables import counted
-from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PartitionSealed
 from eventsched.domain.units import is_virtual
@@ -18,6 +16,8 @@ from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.pruning import prune
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.output.terminal.tables import counted
+from eventsched.output.time_format import read_moment
 
 _SEALED = """
 SELECT p.seal FROM eventsched_log.partition p

@@ -9,14 +9,14 @@ from typing import Any
 from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.log_access.archive_options import require_archives
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.replays.record_progress import RecordProgress
-from eventsched.cli.output.tables import counted
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.schema import migrations
 from eventsched.history.verify.verification import verify_database
 from eventsched.history.verify.verified_log import LaterVersionError
 from eventsched.history.verify.verified_problems import Problem
+from eventsched.output.replays.record_progress import RecordProgress
+from eventsched.output.terminal.tables import counted
 from eventsched.process.exit_codes import DIFFERS
 
 

@@ -5,17 +5,17 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, is_document, print_document
 from eventsched.cli.log_access.database_options import add_database_options, database_of
-from eventsched.cli.output.statistics_output import (
-    old_partitions_text,
-    statistics_json,
-    statistics_text,
-)
-from eventsched.cli.output.time_format import read_moment
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import quantities
 from eventsched.eventlog import database
 from eventsched.eventlog.inspection.log_statistics import read_statistics
 from eventsched.eventlog.inspection.old_partitions import old_partitions
+from eventsched.output.statistics_output import (
+    old_partitions_text,
+    statistics_json,
+    statistics_text,
+)
+from eventsched.output.time_format import read_moment
 
 
 def add_action(actions: Any) -> None:

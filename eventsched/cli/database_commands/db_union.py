@@ -5,10 +5,10 @@ from typing import Any
 
 from eventsched.cli.answers.answer_forms import add_output_option, print_answer
 from eventsched.cli.log_access.database_options import database_of
-from eventsched.cli.output.tables import counted, table
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.union.union_database import make_union
 from eventsched.eventlog.union.union_members import read_members
+from eventsched.output.terminal.tables import counted, table
 
 
 def add_action(actions: Any) -> None:

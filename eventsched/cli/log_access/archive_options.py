@@ -7,31 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from eventsched.domain.records.verdicts import Detail
 from eventsched.eventlog import database
-from eventsched.eventlog.chain import Head
-from eventsched.eventlog.port import StoredLog
 from eventsched.eventlog.postgres.reader import Reader
-from eventsched.eventlog.postgres.stored_batch import StoredBatch
 from eventsched.history.explain.evidence import SearchableLog
-
-
-class StreamLog(StoredLog, Protocol):
-    """A stream's log in whatever form."""
-
-    @property
-    def stream(self) -> str:
-        """The stream's name."""
-
-    def batches(self, first: int = 0) -> Iterator[StoredBatch]:
-        """The batch that holds position ``first`` and all later ones, in order."""
-
-    def partial_details(self, first: int = 0) -> Iterator[tuple[int, Detail]]:
-        """The partial vectors of decisions from position ``first`` on, in order, not expanded."""
-
-    @property
-    def head(self) -> Head:
-        """The end of the log."""
+from eventsched.questions.past.open_log import StreamLog
 
 
 class ArchivedStreamLog(StreamLog, SearchableLog, Protocol):

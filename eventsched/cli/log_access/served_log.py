@@ -17,14 +17,14 @@ from eventsched.cli.log_access.archive_options import (
 from eventsched.cli.log_access.database_options import add_database_options, database_of
 from eventsched.cli.log_access.loaded_logs import load_log
 from eventsched.cli.log_export import connected
-from eventsched.cli.output.replays.record_progress import RecordProgress
-from eventsched.cli.output.tables import counted
 from eventsched.cli.what_if_runs.stored_what_if import place_of_results, results_address
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.history.verify.verified_database import one_moment
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import DamagedError, Log
+from eventsched.output.replays.record_progress import RecordProgress
+from eventsched.output.terminal.tables import counted
 from eventsched.questions.streams import DatabaseStreams, opened_streams
 
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
-from eventsched.cli.log_access.log_at import OpenLog
 from eventsched.cli.object_names.typed_workloads import TypedWorkload
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database as databases
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.eventlog.postgres.reader import Reader
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.scheduling.framework.pod_groups import membership
 
 

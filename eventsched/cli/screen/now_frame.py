@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from eventsched.cli.output.tables import counted
-from eventsched.cli.output.time_format import rough
-from eventsched.cli.screen.bars import bar, curve
-from eventsched.cli.screen.colours import Paint, Style, style_of_wait
+from eventsched.output.terminal.bars import bar, curve
+from eventsched.output.terminal.colours import Paint, Style, style_of_wait
+from eventsched.output.terminal.tables import counted
+from eventsched.output.time_format import rough
 from eventsched.questions.answer_shapes import NodesFilled, Now
 from eventsched.questions.overviews.recent_activity import RecentActivity
 

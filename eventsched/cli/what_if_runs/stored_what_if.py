@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from eventsched.cli.log_access.database_options import database_of
-from eventsched.cli.log_access.log_at import OpenLog
-from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
-from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.whole_stream import WholeStream, require_new
-from eventsched.runtime.queries.state_at import dropped_error
+from eventsched.output.replays.record_progress import RecordProgress
+from eventsched.questions.past.open_log import OpenLog
+from eventsched.runtime.queries.state_at import require_begin
 from eventsched.runtime.queries.what_if.history_run import Stretch
 from eventsched.runtime.queries.what_if.result_stream import ResultStream
 
@@ -89,15 +88,6 @@ def result_store(
             result = ResultStream(stream)
             result.copy(stretch.log, stretch.first)
             yield ResultStore(result, address, _origin(options, opened, stretch, name))
-
-
-def require_begin(log: Reader, where: str) -> None:
-    """Raises InputError, naming ``where``, if the beginning of a log was dropped: it cannot be
-    copied then."""
-    if log.begin:
-        problem = dropped_error(log, log.begin - 1)
-        copied = f"copies the log up to the range; {problem.problem}"
-        raise InputError(where, copied, problem.remedy)
 
 
 def place_of_results(named: str) -> tuple[str | None, Path | None]:

@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 from eventsched import __version__
 from eventsched.cli.answers.answer_forms import is_document, print_document
-from eventsched.cli.log_access.log_at import AT_HELP, OpenLog, opened_log
-from eventsched.cli.output.replays.record_progress import RecordProgress
-from eventsched.cli.output.replays.what_if_chart import chart
-from eventsched.cli.output.replays.what_if_output import result_text
+from eventsched.cli.log_access.log_at import AT_HELP, opened_log
 from eventsched.cli.what_if_runs.stored_what_if import (
     ResultStore,
     add_store_options,
@@ -21,7 +18,11 @@ from eventsched.cli.what_if_runs.stored_what_if import (
 from eventsched.cli.what_if_runs.what_if_grid import add_executor_option, executor_of_grid, run_grid
 from eventsched.cluster.sources import node_template
 from eventsched.domain.errors import InputError
+from eventsched.output.replays.record_progress import RecordProgress
+from eventsched.output.replays.what_if_chart import chart
+from eventsched.output.replays.what_if_output import result_text
 from eventsched.process.exit_codes import DIFFERS
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly, assemble, assemble_text
 from eventsched.runtime.log_start import first_start

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import is_document, print_document
-from eventsched.cli.output.replays.grid_output import grid_text
-from eventsched.cli.output.replays.record_progress import RecordProgress
 from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.output.replays.grid_output import grid_text
+from eventsched.output.replays.record_progress import RecordProgress
 from eventsched.process.exit_codes import DIFFERS
 from eventsched.runtime.executors.executor_choice import PROCESSES, executor_of
 from eventsched.runtime.executors.task_executor import (

@@ -1,6 +1,6 @@
 """Explains from the log alone why a pod is on its node, or on none. The engine's state is not used.
 
-``eventsched explain`` and ``simulate --why`` print it (cli/output/explain_output.py).
+``eventsched explain`` and ``simulate --why`` print it (output/explain_output.py).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,5 +2,6 @@
 
 ``changes`` holds the changes as data, ``hypothesis`` decides again with some of them,
 ``proposals`` says which change may help against a refusal, and ``search`` finds the fewest that
-are needed. Start reading at ``search``. Only the command line and the web import this package.
+are needed. ``WhyNot`` (why_not_answer.py) is the answer. Start reading at ``search``. Questions and
+their output import this package.
 """

@@ -4,8 +4,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
-from eventsched.cli.output.headline_output import story_lines
-from eventsched.cli.output.time_format import iso, moment
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import AnyRecord, PodDecided
@@ -14,6 +12,8 @@ from eventsched.history.decision_vectors import VectorSource
 from eventsched.history.evidence_until import EvidenceUntil, explain_newest
 from eventsched.history.explain.evidence import Evidence, is_about
 from eventsched.history.explain.record_text import describe_with_pod, pod_of, pods_named_in
+from eventsched.output.headline_output import story_lines
+from eventsched.output.time_format import iso, moment
 from eventsched.questions.answer_shapes import Decision, RefusedNodes
 from eventsched.questions.attempts.attempt_answers import (
     AttemptDifference,

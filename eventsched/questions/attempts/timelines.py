@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from eventsched.cli.output.headline_output import headline_text, story_lines
-from eventsched.cli.output.time_format import iso
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.history.evidence_until import explain_newest
@@ -13,6 +11,8 @@ from eventsched.history.explain.evidence import Evidence, uid_key
 from eventsched.history.explain.explanation import Explanation, Step
 from eventsched.history.explain.record_text import pods_named_in
 from eventsched.history.explain.waits import waits_of_attempt
+from eventsched.output.headline_output import headline_text, story_lines
+from eventsched.output.time_format import iso
 from eventsched.questions.attempts.attempt_answers import (
     StoryLineAnswer,
     Timeline,

@@ -2,7 +2,7 @@
 queueing hint missed the change that made room. `eventsched queue --missed-wake-ups` finds that
 change."""
 
-from eventsched.cli.output.time_format import iso
+from eventsched.output.time_format import iso
 from eventsched.questions.findings.finding_answers import FlushedPodRow, FlushedPodsAnswer
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

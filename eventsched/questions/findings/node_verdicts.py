@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import (
     STORED_EXCLUDED,
@@ -15,6 +14,7 @@ from eventsched.domain.records.verdicts import (
     STORED_NOT_EVALUATED,
     STORED_PASSES,
 )
+from eventsched.output.time_format import iso
 from eventsched.questions.findings.finding_answers import (
     AttemptAtNode,
     NodeRefusalRow,

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import PodAdded, PodUpdated
 from eventsched.history.evictor_outcomes import (
@@ -16,6 +15,7 @@ from eventsched.history.evictor_outcomes import (
     STILL_WAITING,
     evictor_outcome_sql,
 )
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.findings.finding_answers import (
     EvictedPod,

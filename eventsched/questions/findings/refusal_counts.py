@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.records.verdicts import STORED_EXCLUDED, STORED_NOT_EVALUATED
 from eventsched.history.dominant_refusal import rank_sql
+from eventsched.output.queues.group_keys import key_of_refusal
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.findings.finding_answers import (
     PluginRefusals,
@@ -15,7 +16,6 @@ from eventsched.questions.findings.finding_answers import (
     RefusalsAnswer,
 )
 from eventsched.questions.overviews.excluded_nodes import EXCLUDING, FAILED
-from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.overviews.unmatched_filters import unmatched_filter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

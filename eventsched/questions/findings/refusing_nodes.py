@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.records.verdicts import (
     STORED_EXCLUDED,
     STORED_NO_NODE,
@@ -18,6 +17,7 @@ from eventsched.domain.records.verdicts import (
     Codes,
     Detail,
 )
+from eventsched.output.time_format import iso
 from eventsched.questions.findings.finding_answers import RefusingNode, RefusingNodesAnswer
 from eventsched.questions.findings.refusal_counts import (
     RefusalFilter,

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.records import MoveCause
+from eventsched.output.time_format import iso
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

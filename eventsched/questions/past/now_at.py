@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.units import is_virtual
 from eventsched.history.past_state.state_document import BOUND
+from eventsched.output.queues.group_keys import key_of_refusal
+from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import (
     LogFacts,
     Now,
@@ -20,7 +21,6 @@ from eventsched.questions.now import (
     newest_decisions,
 )
 from eventsched.questions.overviews.excluded_nodes import refusal_to_name
-from eventsched.questions.overviews.group_keys import key_of_refusal
 from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.positions import record_time

@@ -7,13 +7,13 @@ from typing import Any
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import STORED_EXCLUDED
-from eventsched.questions.answer_shapes import Pods
-from eventsched.questions.overviews.group_keys import (
+from eventsched.output.queues.group_keys import (
     OwnerGroup,
     ReasonGroup,
     read_group,
     reason_group,
 )
+from eventsched.questions.answer_shapes import Pods
 from eventsched.questions.overviews.named_owners import read_owner
 from eventsched.questions.overviews.pod_orders import LAST, order_of
 from eventsched.questions.past.now_at import refusal_of

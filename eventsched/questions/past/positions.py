@@ -2,9 +2,9 @@
 
 import msgspec
 
-from eventsched.cli.log_access.log_at import OpenLog
-from eventsched.cli.output.time_format import iso
 from eventsched.domain.errors import InputError
+from eventsched.output.time_format import iso
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.questions.streams import LoggedStream
 from eventsched.runtime.queries.state_at import dropped_error
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import msgspec
 
-from eventsched.cli.config import check_text, running_points
 from eventsched.cluster.files import decoded_text
 from eventsched.cluster.sources import manifests
 from eventsched.domain.errors import InputError
+from eventsched.process.settings import check_text
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.questions.what_ifs.what_if_answer import RANGE, range_begin
 from eventsched.runtime.assembly import registry
 from eventsched.runtime.queries.profiles_in_force import profiles_in_force
 from eventsched.runtime.queries.state_at import opening_at
-from eventsched.scheduling.config.checking import Checked
+from eventsched.scheduling.config.checking import Checked, running_points
 
 BODY = "configuration"
 """What messages call the configuration of a request."""

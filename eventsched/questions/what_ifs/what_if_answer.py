@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from eventsched.cli.log_access.log_at import OpenLog
-from eventsched.cli.logged_assembly import assembled
-from eventsched.cli.what_if_runs.stored_what_if import require_begin
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.whole_stream import WholeStream, require_new
+from eventsched.questions.past.open_log import OpenLog
 from eventsched.runtime.assembly import Assembly, assemble_document, registry
 from eventsched.runtime.log_start import first_start
+from eventsched.runtime.queries.logged_assembly import assembled
+from eventsched.runtime.queries.state_at import require_begin
 from eventsched.runtime.queries.what_if.history_run import Stretch, run_closed
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges, parse_changes
 from eventsched.runtime.queries.what_if.result_documents import closed_document

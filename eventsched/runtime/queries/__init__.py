@@ -1,5 +1,5 @@
 """Queries to an engine. They log nothing and place nothing.
 
 ``placement_query``: where would a pod go now? ``scenario_evaluation``: the verdicts for files of
-scenarios.
+scenarios. ``logged_assembly``: the profiles that a log was written with.
 """

@@ -165,3 +165,12 @@ def dropped_error(reader: Reader, position: int, where: str = "--at") -> InputEr
         f"position {position} needs records before position {reader.begin}, which were dropped"
     )
     return InputError(where, problem, remedy)
+
+
+def require_begin(log: Reader, where: str) -> None:
+    """Raises InputError, naming ``where``, if the beginning of a log was dropped: it cannot be
+    copied then."""
+    if log.begin:
+        problem = dropped_error(log, log.begin - 1)
+        copied = f"copies the log up to the range; {problem.problem}"
+        raise InputError(where, copied, problem.remedy)

@@ -40,6 +40,14 @@ def check(text: str, source: str, registry: Mapping[str, type]) -> Checked:
     return Checked(loaded, profiles, tuple(problems), tuple(_warnings(loaded, profiles, registry)))
 
 
+def running_points(profile: ResolvedProfile) -> dict[str, list[str]]:
+    """The points at which something runs, score plugins as ``Name=weight``."""
+    points = {point: list(names) for point, names in profile.points.items() if names}
+    if "score" in points:
+        points["score"] = [f"{name}={profile.weights[name]}" for name in points["score"]]
+    return points
+
+
 def _warnings(
     loaded: Configuration, profiles: tuple[ResolvedProfile, ...], registry: Mapping[str, type]
 ) -> list[str]:

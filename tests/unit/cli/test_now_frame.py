@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from eventsched.cli.screen.bars import bar, curve
-from eventsched.cli.screen.colours import painted, plain, uses_colours
 from eventsched.cli.screen.now_frame import frame
+from eventsched.output.terminal.bars import bar, curve
+from eventsched.output.terminal.colours import painted, plain, uses_colours
 from eventsched.questions.answer_shapes import (
     LogFacts,
     NodesFilled,

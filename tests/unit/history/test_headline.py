@@ -6,9 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from eventsched.cli.output.headline_output import headline_json, headline_text
-from eventsched.cli.output.tables import filled, table
-from eventsched.cli.output.time_format import with_distance
 from eventsched.domain import records
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import NodeSelectorTerm, Requirement, Taint
@@ -32,6 +29,9 @@ from eventsched.history.explain.headline import (
 from eventsched.history.explain.record_text import describe as text_of
 from eventsched.history.explain.remedies import remedy
 from eventsched.history.explain.repeated_attempts import ALIKE, RepeatedAttempts, merge_repeated
+from eventsched.output.headline_output import headline_json, headline_text
+from eventsched.output.terminal.tables import filled, table
+from eventsched.output.time_format import with_distance
 from tests.builders import SECOND, make_node, make_pod
 
 BEGIN = 1_800_000_000 * SECOND

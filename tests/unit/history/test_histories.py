@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.cli.output.explain_output import story_json
 from eventsched.domain.records import AnyRecord, StreamStarted, TermBegan
 from eventsched.history.explain.explanation import explain
 from eventsched.history.export_reader import FileLog
 from eventsched.history.replay.tolerances import Tolerance
+from eventsched.output.explain_output import story_json
 from eventsched.plugins import IN_TREE
 from tests.old_logs import (
     GOLDEN,

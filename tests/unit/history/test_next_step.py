@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from eventsched.cli.output.headline_output import change_text, headline_json
 from eventsched.domain.objects import NodeSelectorTerm, Requirement, Taint
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.verdicts import Code
@@ -13,6 +12,7 @@ from eventsched.history import reason_codes
 from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
 from eventsched.history.explain.remedies import Circumstances, next_step, remedy
+from eventsched.output.headline_output import change_text, headline_json
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 from tests.builders import make_pod

@@ -11,13 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.cluster.sources.arrivals import TracePod
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import explain
 from eventsched.history.verify.verification import verify_file
+from eventsched.output.explain_output import story_json, story_text
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation

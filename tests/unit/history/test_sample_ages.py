@@ -2,12 +2,12 @@
 
 import pytest
 
-from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.domain.records import SamplesTaken, Stimulus
 from eventsched.eventlog.memory import MemoryEventLog
 from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import explain
 from eventsched.history.explain.sample_ages import MEASURING
+from eventsched.output.explain_output import story_json, story_text
 from eventsched.plugins import IN_TREE
 from eventsched.plugins.gallery.fixed_node import FixedNode
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from eventsched.cli.output.queues.queue_output import estimate_text
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, PodQueued, Queue, Record
 from eventsched.domain.records.log_entry import LogEntry
@@ -19,6 +18,7 @@ from eventsched.history.past_state.wait_estimates import (
     estimate,
     estimates,
 )
+from eventsched.output.queues.queue_output import estimate_text
 from tests.builders import SECOND, make_pod
 from tests.properties.test_determinism import simulate
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventsched.cli.output.queues.queue_output import queue_text, waiting_json
-from eventsched.cli.output.state_output import pod_text, with_times
 from eventsched.domain import records
 from eventsched.domain.objects import PodSpec
 from eventsched.domain.records import Queue
 from eventsched.history.past_state.state_document import AT_PERMIT, pod_document
 from eventsched.history.past_state.waiting_pods import WaitingPod, WakingPlugin, waiting_pods
+from eventsched.output.queues.queue_output import queue_text, waiting_json
+from eventsched.output.state_output import pod_text, with_times
 from eventsched.plugins.gallery.coscheduling import Coscheduling
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.plugins.taint_toleration import TaintToleration

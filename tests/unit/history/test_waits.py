@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from eventsched.cli.output.explain_output import story_json, story_text
 from eventsched.cluster.in_memory.cluster import InMemoryCluster
 from eventsched.domain import records
 from eventsched.domain.records import AnyRecord, Outcome
@@ -13,6 +12,7 @@ from eventsched.history.explain.evidence import ScannedEvidence
 from eventsched.history.explain.explanation import Step, explain
 from eventsched.history.explain.record_text import describe
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
+from eventsched.output.explain_output import story_json, story_text
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import assemble_loaded
 from eventsched.runtime.simulation.simulation import Simulation

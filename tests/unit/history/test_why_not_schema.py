@@ -9,14 +9,14 @@ import jsonschema
 import msgspec
 import pytest
 
-from eventsched.cli.output.why_not_output import why_not_json, why_not_text
-from eventsched.cli.why_not import WhyNot
 from eventsched.domain.objects import HostPort, Taint
 from eventsched.domain.records import PodUnreserved
 from eventsched.history.why_not.changes import AnyChange
 from eventsched.history.why_not.hypothesis import Landing
 from eventsched.history.why_not.search import Remedy
 from eventsched.history.why_not.shortfall import ScoreDifference, Shortfall
+from eventsched.history.why_not.why_not_answer import WhyNot
+from eventsched.output.why_not_output import why_not_json, why_not_text
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "why-not.schema.json").read_text())
 VALUES: dict[Any, Any] = {

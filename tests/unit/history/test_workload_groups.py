@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from eventsched.cli.output.workload_output import workload_json, workload_text
-from eventsched.cli.screen.display import Display
 from eventsched.domain.errors import InputError
 from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Taint
@@ -27,6 +25,8 @@ from eventsched.history.explain.workloads.workload import (
     parse_target,
     with_step,
 )
+from eventsched.output.terminal.display import Display
+from eventsched.output.workload_output import workload_json, workload_text
 from tests.builders import SECOND, make_node, make_pod
 from tests.gangs import member
 from tests.unit.history.test_headline import AFFINITY, REFUSED, TAINT, added, told

@@ -3,9 +3,10 @@
 import pytest
 import yaml
 
-from eventsched.cli.config import check_text, running_points
 from eventsched.pages.configuration_changes import PLAIN, changed_form
+from eventsched.process.settings import check_text
 from eventsched.runtime.assembly import registry
+from eventsched.scheduling.config.checking import running_points
 from tests.unit.runtime.what_if.histories import MOST_ALLOCATED
 
 PLUGINS = registry([])

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from eventsched.cli.output.time_format import read_moment
+from eventsched.output.time_format import read_moment
 from eventsched.pages.assets import Assets
 from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.rendering import age, breakable
