@@ -16,9 +16,9 @@ from eventsched.domain.workload_kinds import POD, POD_GROUP
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.evidence_until import explain_newest
+from eventsched.history.explain.conclusions.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence, SearchedEvidence
 from eventsched.history.explain.explanation import Explanation, NoPodError, explain
-from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.workloads.pod_group import (
     GROUPS_PLUGIN,
@@ -243,9 +243,9 @@ def _recomputation(options: argparse.Namespace, opened: OpenLog) -> Callable[[in
 def _explain_why_not(
     options: argparse.Namespace, evidence: Evidence, name: str, opened: OpenLog
 ) -> int:
-    from eventsched.history.why_not.asked_attempt import asked_attempt
+    from eventsched.history.asked_attempt import asked_attempt
     from eventsched.output.why_not_output import why_not_json, why_not_text
-    from eventsched.questions.attempts.why_not_search import why_not
+    from eventsched.questions.what_ifs.why_not_search import why_not
 
     log, reader = opened
 

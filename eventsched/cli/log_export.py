@@ -1,18 +1,12 @@
 """``eventsched log export``: a stream as a file, from a database, an archive, or both."""
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
-import psycopg
 
 from eventsched.cli.answers.answer_forms import print_answer
 from eventsched.cli.log_access.archive_options import names_database, require_archives
-from eventsched.cli.log_access.database_options import database_of
-from eventsched.domain.errors import InputError, UnavailableError
+from eventsched.cli.log_access.database_options import connected, database_of
+from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
-from eventsched.eventlog.addresses import libpq_url, shown
 from eventsched.eventlog.postgres import reader as reading
 from eventsched.history.export import export, export_log
 from eventsched.history.verify.verified_database import one_moment
@@ -57,16 +51,3 @@ def _of_archive(options: argparse.Namespace) -> tuple[str, int]:
     except DamagedError as problem:
         remedy = "`eventsched verify --from-archive` says more; restore the file from a copy"
         raise InputError(problem.where, problem.problem, remedy) from problem
-
-
-@contextmanager
-def connected(address: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection. Raises UnavailableError."""
-    try:
-        with psycopg.connect(libpq_url(address), autocommit=True) as connection:
-            yield connection
-    except psycopg.Error as problem:
-        message = str(problem).strip().splitlines()[0]
-        raise UnavailableError(
-            shown(address), message, "start the database, or correct its address"
-        ) from problem

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from eventsched.cli.log_access.database_options import place_of_results, results_address
 from eventsched.cli.log_access.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
 
@@ -123,7 +124,6 @@ def _results(options: argparse.Namespace) -> Iterator[str]:
     if options.store_in is None:
         yield ""
         return
-    from eventsched.cli.what_if_runs.stored_what_if import place_of_results, results_address
     from eventsched.eventlog.whole_stream import require_new
     from eventsched.questions.what_ifs.what_if_answer import HOLDER, STORED_PREFIX
 

@@ -17,9 +17,9 @@ from eventsched.cluster.translate.kept_annotations import KeptAnnotations
 from eventsched.domain.detail_levels import DetailLevels, parse_level
 from eventsched.domain.errors import InputError, InUseError, UnavailableError
 from eventsched.eventlog.memory import MemoryEventLog
+from eventsched.history.explain.conclusions.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.evidence import Evidence, ScannedEvidence
 from eventsched.history.explain.explanation import Explanation, explain
-from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.output.explain_output import story_json, story_text
 from eventsched.output.simulation_output import summary_text
 from eventsched.output.terminal.display import display_of_output

@@ -4,6 +4,12 @@ from typing import Any
 
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
 from eventsched.history.decision_vectors import NodeScore, VectorSource
+from eventsched.history.explain.conclusions.reason_codes import (
+    differences,
+    failed_plugins,
+    neighbours,
+    reason_codes,
+)
 from eventsched.history.explain.explanation import (
     ExplainedAttempt,
     Explanation,
@@ -15,7 +21,6 @@ from eventsched.history.explain.preemption_explanation import PreemptionExplanat
 from eventsched.history.explain.record_text import CRITERIA
 from eventsched.history.explain.sample_ages import SampleAge
 from eventsched.history.explain.waits import PluginWait, waits_of_attempt
-from eventsched.history.reason_codes import differences, failed_plugins, neighbours, reason_codes
 from eventsched.output.headline_output import (
     headline_json,
     headline_style,

@@ -15,8 +15,7 @@ from eventsched.domain.records import (
     PodUpdated,
     Queue,
 )
-from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Gap, Step
-from eventsched.history.explain.headline import (
+from eventsched.history.explain.conclusions.headline import (
     BINDING,
     BOUND,
     GONE,
@@ -25,9 +24,10 @@ from eventsched.history.explain.headline import (
     headline,
     victims_text,
 )
+from eventsched.history.explain.conclusions.node_opening import closed_text
+from eventsched.history.explain.conclusions.reason_codes import differences, neighbours
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, Gap, Step
 from eventsched.history.explain.repeated_attempts import RepeatedAttempts, merge_repeated
-from eventsched.history.node_opening import closed_text
-from eventsched.history.reason_codes import differences, neighbours
 from eventsched.output.terminal.colours import Style
 from eventsched.output.terminal.tables import counted
 from eventsched.output.time_format import iso, moment, with_distance

@@ -6,10 +6,11 @@ from typing import Any
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.workload_kinds import POD_GROUP
+from eventsched.history.asked_attempt import asked_attempt
 from eventsched.history.evidence_until import explain_newest
+from eventsched.history.explain.conclusions.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.evidence import Evidence
 from eventsched.history.explain.explanation import Explanation, NoPodError
-from eventsched.history.explain.headline import needs_closed_nodes, with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
     GROUPS_PLUGIN,
     GroupMembers,
@@ -17,17 +18,16 @@ from eventsched.history.explain.workloads.pod_group import (
 )
 from eventsched.history.explain.workloads.stored_workload import stored_workload
 from eventsched.history.explain.workloads.workload import Workload, parse_target, with_step
-from eventsched.history.why_not.asked_attempt import asked_attempt
 from eventsched.history.why_not.why_not_answer import WhyNot
 from eventsched.output.explain_output import story_json, story_text
 from eventsched.output.terminal.display import Display
 from eventsched.output.why_not_output import why_not_json, why_not_text
 from eventsched.output.workload_output import workload_json, workload_text
-from eventsched.questions.attempts.why_not_search import why_not
 from eventsched.questions.past.positions import record_time
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility, evidence_before
+from eventsched.questions.what_ifs.why_not_search import why_not
 from eventsched.runtime.assembly import registry
 from eventsched.runtime.queries.profiles_in_force import profiles_with
 

@@ -14,9 +14,9 @@ from eventsched.cli.main import main
 from eventsched.history.past_state.state_document import state_document
 from eventsched.history.why_not.hypothesis import Hypothesis
 from eventsched.history.why_not.search import remedies
-from eventsched.questions.attempts import why_not_search
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import opened_streams
+from eventsched.questions.what_ifs import why_not_search
 from eventsched.runtime.queries.state_at import FoldedState, state_at
 from tests.api.asking import Client
 from tests.postgres.histories import ODD, TIGHT

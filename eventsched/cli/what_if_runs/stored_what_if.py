@@ -2,13 +2,15 @@
 
 import argparse
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from eventsched.cli.log_access.database_options import database_of
+from eventsched.cli.log_access.database_options import (
+    database_of,
+    place_of_results,
+    results_address,
+)
 from eventsched.domain.errors import InputError
-from eventsched.eventlog import database
 from eventsched.eventlog.whole_stream import WholeStream, require_new
 from eventsched.output.replays.record_progress import RecordProgress
 from eventsched.questions.past.open_log import OpenLog
@@ -88,21 +90,6 @@ def result_store(
             result = ResultStream(stream)
             result.copy(stretch.log, stretch.first)
             yield ResultStore(result, address, _origin(options, opened, stretch, name))
-
-
-def place_of_results(named: str) -> tuple[str | None, Path | None]:
-    """The URL or the folder that --store-in names."""
-    if "://" in named or "=" in named:
-        return named, None
-    return None, Path(named)
-
-
-def results_address(url: str | None, folder: Path | None) -> AbstractContextManager[str]:
-    """The address of the database that results are written to; an embedded one is made if there is
-    none. Raises InputError and UnavailableError."""
-    is_there = folder is None or (folder / "postgres").exists()
-    opening = database.requester_address if is_there else database.writer_address
-    return opening(url, folder)
 
 
 def _origin(options: argparse.Namespace, opened: OpenLog, stretch: Stretch, name: str) -> str:

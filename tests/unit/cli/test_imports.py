@@ -26,6 +26,6 @@ def test_a_command_that_only_reads_does_not_import_the_scheduler(command: str) -
 
 def test_a_command_that_decides_again_imports_it() -> None:
     """So the names above exist."""
-    of_explain = "eventsched.cli.recomputed_vectors, eventsched.questions.attempts.why_not_search"
+    of_explain = "eventsched.cli.recomputed_vectors, eventsched.questions.what_ifs.why_not_search"
     found = imported(f"{of_explain}, eventsched.eventlog.schema.log_tables, alembic")
     assert found.issuperset(NOT_NEEDED)

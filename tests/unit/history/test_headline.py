@@ -19,15 +19,15 @@ from eventsched.domain.records import (
     Queue,
     Record,
 )
-from eventsched.history.explain.evidence import LoggedPod
-from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
-from eventsched.history.explain.headline import (
+from eventsched.history.explain.conclusions.headline import (
     headline,
     needs_closed_nodes,
     with_closed_nodes,
 )
+from eventsched.history.explain.conclusions.remedies import remedy
+from eventsched.history.explain.evidence import LoggedPod
+from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals, Step
 from eventsched.history.explain.record_text import describe as text_of
-from eventsched.history.explain.remedies import remedy
 from eventsched.history.explain.repeated_attempts import ALIKE, RepeatedAttempts, merge_repeated
 from eventsched.output.headline_output import headline_json, headline_text
 from eventsched.output.terminal.tables import filled, table

@@ -8,10 +8,10 @@ import pytest
 from eventsched.domain.objects import NodeSelectorTerm, Requirement, Taint
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.verdicts import Code
-from eventsched.history import reason_codes
 from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes
+from eventsched.history.explain.conclusions import reason_codes
+from eventsched.history.explain.conclusions.remedies import Circumstances, next_step, remedy
 from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
-from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.output.headline_output import change_text, headline_json
 from eventsched.plugins import IN_TREE
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
@@ -397,7 +397,7 @@ def test_no_end_of_pods_helps_where_nodes_are_too_small() -> None:
 
 
 def test_no_step_is_for_a_code_that_does_not_exist() -> None:
-    from eventsched.history.explain.remedies import _OF_CODES
+    from eventsched.history.explain.conclusions.remedies import _OF_CODES
 
     codes = {*reason_codes._BY_REASON.values(), *reason_codes._BY_PLUGIN.values()}
     own = {f"{plugin}Refused" for plugin in refusing_plugins()}

@@ -3,14 +3,14 @@
 import pytest
 
 from eventsched.domain.records import Outcome, PodDecided
-from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
-from eventsched.history.reason_codes import (
+from eventsched.history.explain.conclusions.reason_codes import (
     RefusalDifference,
     differences,
     failed_plugins,
     reason_code,
     reason_codes,
 )
+from eventsched.history.explain.explanation import ExplainedAttempt, NodeRefusals
 
 CPU = NodeRefusals("NodeResourcesFit", "Unschedulable", ("Insufficient cpu",), 3)
 BOTH = NodeRefusals(

@@ -9,8 +9,8 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.objects import Taint
 from eventsched.domain.records import PodAdded, StreamStarted
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.history.explain.conclusions.headline import with_closed_nodes
 from eventsched.history.explain.explanation import NodeRefusals
-from eventsched.history.explain.headline import with_closed_nodes
 from eventsched.history.explain.workloads.pod_group import (
     GROUPS_PLUGIN,
     GroupMembers,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from eventsched.history.why_not import hypothesis
 from eventsched.history.why_not.changes import AnyChange
-from eventsched.questions.attempts import why_not_search
+from eventsched.questions.what_ifs import why_not_search
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import assemble
 from eventsched.scheduling.engine import Engine

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.history.explain.conclusions.remedies import next_step
 from eventsched.history.explain.explanation import NoPodError, suggestion
-from eventsched.history.explain.remedies import next_step
 from eventsched.history.explain.workloads.workload import (
     ExplainTarget,
     WaitingGroup,

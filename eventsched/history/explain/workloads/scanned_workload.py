@@ -15,8 +15,8 @@ from eventsched.domain.records import AnyRecord, Outcome, PodDecided
 from eventsched.domain.records.verdicts import Verdict
 from eventsched.domain.workload_kinds import DEPLOYMENT
 from eventsched.eventlog.port import StoredLog
+from eventsched.history.explain.conclusions.headline import BOUND, Headline, dominant, take
 from eventsched.history.explain.explanation import NodeRefusals, refusals_of
-from eventsched.history.explain.headline import BOUND, Headline, dominant, take
 from eventsched.history.explain.record_text import pod_of
 from eventsched.history.explain.workloads.pod_group import GroupMembers
 from eventsched.history.explain.workloads.workload import (

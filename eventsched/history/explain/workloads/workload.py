@@ -23,11 +23,11 @@ from eventsched.domain.workload_kinds import (
     is_cron_job,
     kind_of,
 )
+from eventsched.history.explain.conclusions.headline import headline
+from eventsched.history.explain.conclusions.named_refusal import named_refusal
+from eventsched.history.explain.conclusions.node_opening import closed_text
+from eventsched.history.explain.conclusions.remedies import remedy
 from eventsched.history.explain.explanation import Explanation, NoPodError, suggestion
-from eventsched.history.explain.headline import headline
-from eventsched.history.explain.remedies import remedy
-from eventsched.history.named_refusal import named_refusal
-from eventsched.history.node_opening import closed_text
 
 _HASH_LABEL = "pod-template-hash"
 _HASH = re.compile(HASH_PATTERN)

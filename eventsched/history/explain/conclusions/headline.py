@@ -15,10 +15,15 @@ from eventsched.domain.records import AnyRecord, Outcome, PodDecided, PodQueued
 from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import closed_nodes, unselected_nodes
 from eventsched.history.dominant_refusal import refusal_rank
+from eventsched.history.explain.conclusions.named_refusal import (
+    AFFINITY,
+    CORDON,
+    TAINT,
+    named_refusal,
+)
+from eventsched.history.explain.conclusions.remedies import Circumstances, next_step, remedy
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals
-from eventsched.history.explain.remedies import Circumstances, next_step, remedy
 from eventsched.history.explain.waits import waits_of_attempt
-from eventsched.history.named_refusal import AFFINITY, CORDON, TAINT, named_refusal
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
 
 BOUND, BINDING, WAITING, UNQUEUED, GONE = "bound", "binding", "waiting", "unqueued", "gone"

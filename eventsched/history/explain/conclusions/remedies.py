@@ -9,7 +9,7 @@ from eventsched.domain.objects import Pod, Requirement, pod_requests
 from eventsched.domain.records.exclusions import NARROWED
 from eventsched.domain.records.verdicts import Code
 from eventsched.history.closed_nodes import ClosedNodes, UnselectedNodes, requests_extended
-from eventsched.history.node_opening import (
+from eventsched.history.explain.conclusions.node_opening import (
     closed_text,
     counted_nodes,
     opening_text,
@@ -18,7 +18,7 @@ from eventsched.history.node_opening import (
     room_text,
     why_not_command,
 )
-from eventsched.history.reason_codes import reason_code
+from eventsched.history.explain.conclusions.reason_codes import reason_code
 from eventsched.history.why_not.change_value import quantity
 from eventsched.scheduling.preemption.preemption_messages import NEVER, NO_VICTIMS
 from eventsched.scheduling.rules.selection import NAME_FIELD

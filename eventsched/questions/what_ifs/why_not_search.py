@@ -8,7 +8,7 @@ from pathlib import Path
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.history.why_not.asked_attempt import AskedAttempt
+from eventsched.history.asked_attempt import AskedAttempt
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
 from eventsched.history.why_not.search import Remedy, remedies
 from eventsched.history.why_not.shortfall import Shortfall, shortfall
