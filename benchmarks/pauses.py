@@ -118,7 +118,7 @@ def leading(pods: int) -> Measured:
     Returns it; it makes a snapshot every 10,000 records."""
     print(f"{NODES} nodes, {pods} pods; milliseconds")
     print("lists               all steps  longest step  most CPU time  steps")
-    nodes = [NodeSeen(_node(number), 10 + number) for number in range(NODES)]
+    nodes = [NodeSeen(made_node(number), 10 + number) for number in range(NODES)]
     bound = [PodSeen(_pod(number), 10 + NODES + number) for number in range(pods)]
     listed = Listed([Listing("Pod", 9**9, bound), Listing("Node", 9**9, nodes)])
     first = Measured(snapshot_every=10**9)
@@ -129,7 +129,8 @@ def leading(pods: int) -> Measured:
     return measured
 
 
-def _node(number: int) -> Node:
+def made_node(number: int) -> Node:
+    """A node of 32 cpu."""
     labels = {"kubernetes.io/hostname": f"node-{number}", "zone": f"z{number % 3}"}
     allocatable = {"cpu": 32_000, "memory": 64 << 30, "pods": 110}
     return Node(name=f"node-{number}", labels=labels, allocatable=allocatable)

@@ -26,7 +26,7 @@ BYTE_SECONDS = 60e-9
 """Estimated time to apply a record, and each of its bytes, above the measured ones: 10 to 30 µs a
 record, 1 ns (annotations) to 63 ns (affinity terms) a byte (docs/benchmarks.md)."""
 APPLY_SECONDS = 2.0
-"""Estimated time, at most, to apply the records after the newest snapshot."""
+"""Estimated time, at most, to apply the records after the newest snapshot of up to 25,000 pods."""
 SNAPSHOT_EVERY = 12_500
 """Positions between two snapshots, at least: as many as the database keeps between the older ones
 of a live stream. A state of the past is made from the snapshot before it."""
@@ -48,6 +48,14 @@ def snapshot_distance(pods: int, least: int = SNAPSHOT_EVERY) -> int:
 def apply_seconds(records: int, size: int) -> float:
     """The estimated time to apply ``records`` records of ``size`` bytes together."""
     return records * RECORD_SECONDS + size * BYTE_SECONDS
+
+
+def most_apply_seconds(pods: int, size: int) -> float:
+    """The estimated time (s), at most, to apply the records after the newest snapshot of ``size``
+    bytes of a state with ``pods`` pods. From 25,000 pods on it grows with them: otherwise a busy
+    leader of 60,000 would spend a tenth of its CPU time on snapshots. Their lists, which are read
+    meanwhile, take a start longer."""
+    return max(APPLY_SECONDS, _EVERY_POD * pods * RECORD_SECONDS, size * BYTE_SECONDS)
 
 
 def label() -> str:

@@ -19,10 +19,9 @@ from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.effects.event_drafts import Draft, EventDrafter
 from eventsched.runtime.leader.snapshot_encoder import SnapshotEncoder, StreamStateSnapshot
 from eventsched.runtime.snapshot_policy import (
-    APPLY_SECONDS,
-    BYTE_SECONDS,
     apply_seconds,
     is_readable,
+    most_apply_seconds,
     snapshot_distance,
 )
 from eventsched.scheduling.engine import Engine
@@ -103,9 +102,10 @@ class FollowedStream:
     def due(self, head: Head, every: int) -> float:
         """How urgent a snapshot is. From 1 on it is made if no pod has to wait for it, from 2 on in
         any case. At 2 a start would have to apply ``2 * every`` records, or records for
-        APPLY_SECONDS, or as many as take as long as loading the snapshot itself."""
-        most = max(APPLY_SECONDS, self.snapshot_size * BYTE_SECONDS)
-        every = snapshot_distance(len(self.stream_state.engine.state.pods), every)
+        ``most_apply_seconds``."""
+        pods = len(self.stream_state.engine.state.pods)
+        most = most_apply_seconds(pods, self.snapshot_size)
+        every = snapshot_distance(pods, every)
         return max(
             (head.next - self.snapshot_position) / every, 2 * self.seconds_since_snapshot / most
         )

@@ -48,6 +48,7 @@ from eventsched.runtime.leader.leader_messages import (
     Renew,
     Renewed,
     Request,
+    StoreSnapshot,
     Tick,
 )
 from eventsched.runtime.leader.leader_term import LeaderTerm
@@ -358,6 +359,8 @@ class Leader:
                     leader_term.renew_after(self._database.delay(self._clock.now))
             case Acquire() | Append():
                 self._database.put(request, self._clock.now)
+            case StoreSnapshot():
+                pass  # losing it does no harm, and to send it again would hold up appends
             case _:
                 follow_up = (
                     request if leader_term is None else leader_term.trackers.unanswered(request)

@@ -86,6 +86,9 @@ class DatabaseClient:
         """Carries out a request once; None if it has no answer. Raises CorruptLogError, and
         DatabaseRefusedError if the database refuses this user and waiting does not fix that
         (address_file.py)."""
+        if isinstance(request, StoreSnapshot):
+            await self._store(request)
+            return None
         try:
             answer = await self._answer(request)
         except _TERM_OVER as problem:
@@ -106,7 +109,7 @@ class DatabaseClient:
             logger.info("the database answers again", downtime=round(downtime, 3))
         return answer
 
-    async def _answer(self, request: DatabaseRequest) -> DatabaseAnswer | None:
+    async def _answer(self, request: Acquire | Append | Renew) -> DatabaseAnswer:
         match request:
             case Acquire():
                 return await self._acquire()
@@ -116,13 +119,16 @@ class DatabaseClient:
             case Renew(term=term):
                 await self._ask(self._session.renew, term)
                 return Renewed()
-            case StoreSnapshot(term=term, snapshot=snapshot):
-                # By another thread: appends need the worker's. Appends wait while a snapshot is
-                # sent, and a compressed one has a ninth of the bytes.
-                body = await asyncio.to_thread(zlib.compress, snapshot.body, 1)
-                compressed = snapshot._replace(body=body)
-                await self._ask(self._session.store_snapshot, term, compressed)
-                return None
+
+    async def _store(self, request: StoreSnapshot) -> None:
+        """Stores a snapshot; it may get lost. That says nothing about the database's health: the
+        session hides whether it was stored, and an append that waits for it is asking meanwhile."""
+        # By another thread: appends need the worker's. Appends wait while a snapshot is sent, and
+        # a compressed one has a ninth of the bytes.
+        body = await asyncio.to_thread(zlib.compress, request.snapshot.body, 1)
+        compressed = request.snapshot._replace(body=body)
+        with suppress(*_UNANSWERED):
+            await self._worker.call(self._session.store_snapshot, request.term, compressed)
 
     async def _ask(self, function: Callable[..., T], *arguments: object) -> T:
         """Calls a function that blocks on the database."""

@@ -80,6 +80,15 @@ def test_a_large_state_is_stored_less_often() -> None:
     assert followed_stream.due(Head(0, b""), 10**9) == pytest.approx(2)
 
 
+def test_many_pods_make_snapshots_rarer_than_seconds_would() -> None:
+    """Their lists take a start longer than the records after two positions a pod."""
+    most = snapshot_policy.most_apply_seconds
+    assert most(25_000, 0) == most(0, 0) == snapshot_policy.APPLY_SECONDS
+    for pods in (50_000, 100_000):
+        distance = snapshot_policy.snapshot_distance(pods)
+        assert most(pods, 0) == pytest.approx(snapshot_policy.apply_seconds(distance, 0))
+
+
 @pytest.fixture
 def snapshot() -> StoredSnapshot:
     """One of this version."""

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from eventsched.cluster.messages import Unknown
 from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided, Queue
 from eventsched.domain.state import snapshot
@@ -11,8 +12,9 @@ from eventsched.eventlog.port import StoredSnapshot
 from eventsched.runtime.leader import snapshot_encoder
 from eventsched.runtime.leader.followed_stream import StreamState
 from eventsched.runtime.leader.leader_messages import Append, StoreSnapshot, Tick
-from tests.builders import make_node, make_pod
-from tests.leader_harness import LeaderHarness, new_followed_stream
+from eventsched.runtime.leader.retry_queue import RETRY_DELAY
+from tests.builders import SECOND, make_node, make_pod
+from tests.leader_harness import GET, LeaderHarness, new_followed_stream
 
 PODS = 40
 
@@ -105,3 +107,15 @@ def test_a_leader_works_while_it_makes_a_snapshot(monkeypatch: pytest.MonkeyPatc
     [stored] = again.complete_snapshot()
     assert stored == kept
     assert not [each for each in again.send(Tick()) if isinstance(each, Append | StoreSnapshot)]
+
+
+def test_a_snapshot_whose_outcome_is_unknown_is_not_sent_again() -> None:
+    """Nor does it make requests to the API server wait longer: the database was silent."""
+    harness = LeaderHarness(snapshot_every=5)
+    requests = harness.commit(harness.lead(make_node(), make_pod()))
+    [bind, kept] = [*requests, *harness.complete_snapshot()]
+    assert isinstance(kept, StoreSnapshot)
+    assert harness.send(Unknown(kept)) == []
+    assert harness.send(Tick(), after=1) == []
+    assert harness.send(Unknown(bind), after=1.5) == []
+    assert harness.send(Tick(), after=1.5 + RETRY_DELAY / SECOND) == [GET]
