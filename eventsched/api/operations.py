@@ -23,10 +23,10 @@ from eventsched.questions.explanations import (
     workload_explanation,
 )
 from eventsched.questions.overviews.grouped_pods import GroupedPods
-from eventsched.questions.overviews.pod_orders import SORTS
 from eventsched.questions.overviews.recent_activity import RecentActivity
 from eventsched.questions.past.positions import LogPosition
-from eventsched.questions.pod_rows import PENDING, STATES
+from eventsched.questions.pods.pod_orders import SORTS
+from eventsched.questions.pods.pod_rows import PENDING, STATES
 from eventsched.questions.states import PARTS, QUEUES, StateQuestion, state_answer
 from eventsched.questions.trials import MOST_PODS, trial_answer
 from eventsched.questions.verdict_pages import verdict_table, verdicts_page

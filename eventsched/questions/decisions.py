@@ -17,7 +17,7 @@ from eventsched.history.decision_vectors import VectorSource
 from eventsched.history.dominant_refusal import refusal_rank
 from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import Decision, DecisionDetail, Decisions, RefusedNodes
-from eventsched.questions.overviews.excluded_nodes import (
+from eventsched.questions.excluded_nodes import (
     attempts_that_name,
     refusals_at,
     refusals_in,

@@ -19,8 +19,8 @@ from eventsched.questions.answer_shapes import (
     WaitingState,
     Waits,
 )
-from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
-from eventsched.questions.pod_rows import JOIN_NAMED, PENDING_STATES, QUEUES, STATES
+from eventsched.questions.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
+from eventsched.questions.pods.pod_rows import JOIN_NAMED, PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 

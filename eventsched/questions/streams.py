@@ -19,8 +19,8 @@ from eventsched.eventlog.postgres.reader import Reader
 from eventsched.eventlog.schema import migrations
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.questions.answer_shapes import StreamAnswer, Streams
-from eventsched.questions.past.kept_nodes import KeptNodes
 from eventsched.questions.rows import Rows
+from eventsched.runtime.queries.kept_nodes import KeptNodes
 
 _CONNECTIONS = 8
 """Connections for questions that read rows, and the same number for those that read records."""

@@ -11,7 +11,7 @@ from eventsched.domain.records.verdicts import STORED_NO_NODE, STORED_PASSES
 from eventsched.history.decision_vectors import DecisionVectors, VectorSource
 from eventsched.questions.answer_shapes import NodeScoreRow, NodeVerdict, PluginColumn, Verdicts
 from eventsched.questions.decisions import stored_decision
-from eventsched.questions.overviews.excluded_nodes import refusals_in
+from eventsched.questions.excluded_nodes import refusals_in
 from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

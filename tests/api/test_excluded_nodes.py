@@ -19,7 +19,7 @@ from eventsched.domain import records
 from eventsched.domain.records import Outcome, PodDecided
 from eventsched.domain.records.exclusions import UNNAMED, Exclusion, exclusion_of
 from eventsched.eventlog.archive.archive_manifest import DECISIONS
-from eventsched.questions.overviews.excluded_nodes import excluded_refusal
+from eventsched.questions.excluded_nodes import excluded_refusal
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client

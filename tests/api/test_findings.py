@@ -12,13 +12,13 @@ from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
 from eventsched.domain.records import MoveCause, Queue
-from eventsched.questions import pod_rows
 from eventsched.questions.findings import (
     flushed_pods,
     preemption_rows,
     refusal_counts,
     victim_workloads,
 )
+from eventsched.questions.pods import pod_rows
 from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import DatabaseStreams
 from tests.api.asking import Client

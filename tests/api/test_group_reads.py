@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from eventsched.output.queues.group_keys import reason_group
-from eventsched.questions.pod_rows import PodRowFilter, source_of
+from eventsched.questions.pods.pod_rows import PodRowFilter, source_of
 from eventsched.questions.streams import DatabaseStreams, LoggedStream
 from tests.databases import Server, make_partitions_small, migrate
 from tests.postgres.tampered_logs import simulate

@@ -15,7 +15,7 @@ from eventsched.output.queues.group_keys import (
 )
 from eventsched.pages.page_question import PageRequest
 from eventsched.pages.screen_questions import pods_question
-from eventsched.questions.pod_rows import QUEUES
+from eventsched.questions.pods.pod_rows import QUEUES
 from tests.api.asking import Client
 from tests.api.test_dominant_refusals import NAMED, asking, fenced
 from tests.api.test_pods import rows_of

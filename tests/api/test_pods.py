@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from eventsched.cli.main import main
-from eventsched.questions import pod_rows
+from eventsched.questions.pods import pod_rows
 from tests.api.asking import Client
 from tests.postgres.histories import ODD, TIGHT
 

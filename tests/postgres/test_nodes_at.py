@@ -14,9 +14,9 @@ from eventsched.domain.nodes.node_table import NodeTable
 from eventsched.domain.state import snapshot
 from eventsched.eventlog.postgres.reader import Reader
 from eventsched.history.export_reader import FileLog
-from eventsched.questions.past import kept_nodes
-from eventsched.questions.past.kept_nodes import KeptNodes
+from eventsched.runtime.queries import kept_nodes
 from eventsched.runtime.queries import nodes_at as module
+from eventsched.runtime.queries.kept_nodes import KeptNodes
 from eventsched.runtime.queries.nodes_at import nodes_at
 from eventsched.runtime.queries.state_at import state_at
 from eventsched.runtime.snapshot_policy import label

@@ -23,7 +23,7 @@ from eventsched.questions.overviews.unmatched_filters import unmatched
 from eventsched.questions.past.now_at import now_at
 from eventsched.questions.past.past_rows import past_pods_page
 from eventsched.questions.past.positions import LogPosition, kept_position_of, log_position
-from eventsched.questions.pod_rows import PodRowFilter, count_of_pods, pods_page
+from eventsched.questions.pods.pod_rows import PodRowFilter, count_of_pods, pods_page
 from eventsched.questions.streams import LoggedStream
 
 _FILTERS = (

@@ -15,12 +15,12 @@ from eventsched.domain.records.verdicts import (
     STORED_PASSES,
 )
 from eventsched.output.time_format import iso
+from eventsched.questions.excluded_nodes import exclusions_at
 from eventsched.questions.findings.finding_answers import (
     AttemptAtNode,
     NodeRefusalRow,
     NodeVerdictsAnswer,
 )
-from eventsched.questions.overviews.excluded_nodes import exclusions_at
 from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

@@ -10,12 +10,12 @@ from eventsched.history.dominant_refusal import rank_sql
 from eventsched.output.queues.group_keys import key_of_refusal
 from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import UnmatchedFilter
+from eventsched.questions.excluded_nodes import EXCLUDING, FAILED
 from eventsched.questions.findings.finding_answers import (
     PluginRefusals,
     RefusalReason,
     RefusalsAnswer,
 )
-from eventsched.questions.overviews.excluded_nodes import EXCLUDING, FAILED
 from eventsched.questions.overviews.unmatched_filters import unmatched_filter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility

@@ -18,13 +18,13 @@ from eventsched.domain.records.verdicts import (
     Detail,
 )
 from eventsched.output.time_format import iso
+from eventsched.questions.excluded_nodes import FAILED, exclusions_at
 from eventsched.questions.findings.finding_answers import RefusingNode, RefusingNodesAnswer
 from eventsched.questions.findings.refusal_counts import (
     RefusalFilter,
     attempt_conditions,
     looked_at,
 )
-from eventsched.questions.overviews.excluded_nodes import FAILED, exclusions_at
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from eventsched.history.evictor_outcomes import FOUND_NODE
 from eventsched.questions.findings.finding_answers import VictimWorkload
-from eventsched.questions.overviews.gone_owners import MOST_READ, owners_at_arrival
+from eventsched.questions.pods.gone_owners import MOST_READ, owners_at_arrival
 from eventsched.questions.streams import LoggedStream
 
 MOST_LATER = 20_000

@@ -8,11 +8,11 @@ import msgspec
 from eventsched.history.dominant_refusal import rank_sql
 from eventsched.output.queues.group_keys import OwnerGroup, ReasonGroup, reason_group
 from eventsched.questions.answer_shapes import UnmatchedFilter
-from eventsched.questions.overviews.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
+from eventsched.questions.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.past_rows import selected
-from eventsched.questions.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of, source_of
+from eventsched.questions.pods.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of, source_of
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 

@@ -7,15 +7,15 @@ from typing import Any
 from eventsched.domain.near_names import nearest
 from eventsched.history.explain.workloads.workload import deployment_of
 from eventsched.questions.answer_shapes import UnmatchedFilter
-from eventsched.questions.overviews.excluded_nodes import (
+from eventsched.questions.excluded_nodes import (
     IS_EXCLUDED,
     PLUGIN_TO_NAME,
     REASON_TO_NAME,
 )
-from eventsched.questions.overviews.named_owners import names_of_owner, read_owner
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pods import PastPods
-from eventsched.questions.pod_rows import PodRowFilter
+from eventsched.questions.pods.named_owners import names_of_owner, read_owner
+from eventsched.questions.pods.pod_rows import PodRowFilter
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 

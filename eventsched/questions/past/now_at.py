@@ -14,17 +14,17 @@ from eventsched.questions.answer_shapes import (
     WaitingReason,
     WaitingState,
 )
+from eventsched.questions.excluded_nodes import refusal_to_name
 from eventsched.questions.now import (
     MOST_REASONS,
     decision_rate,
     last_waits,
     newest_decisions,
 )
-from eventsched.questions.overviews.excluded_nodes import refusal_to_name
 from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.positions import record_time
-from eventsched.questions.pod_rows import PENDING_STATES, QUEUES, STATES
+from eventsched.questions.pods.pod_rows import PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 

@@ -23,7 +23,7 @@ from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_ping_pongs import past_ping_pongs
 from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods, first_queued
-from eventsched.questions.pod_rows import QUEUES
+from eventsched.questions.pods.pod_rows import QUEUES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 

@@ -20,8 +20,8 @@ from eventsched.history.past_state.anomalies import (
     POD,
     Anomaly,
 )
-from eventsched.questions.overviews.gone_owners import owners_at_arrival
 from eventsched.questions.past.past_pods import PastPods
+from eventsched.questions.pods.gone_owners import owners_at_arrival
 from eventsched.questions.streams import LoggedStream
 
 _AGAIN = AGAIN_MINUTES * 60 * SECOND

@@ -14,12 +14,12 @@ from eventsched.output.queues.group_keys import (
     reason_group,
 )
 from eventsched.questions.answer_shapes import Pods
-from eventsched.questions.overviews.named_owners import read_owner
-from eventsched.questions.overviews.pod_orders import LAST, order_of
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
-from eventsched.questions.pod_rows import (
+from eventsched.questions.pods.named_owners import read_owner
+from eventsched.questions.pods.pod_orders import LAST, order_of
+from eventsched.questions.pods.pod_rows import (
     PENDING,
     PENDING_STATES,
     PodRowFilter,

@@ -18,16 +18,16 @@ from eventsched.output.queues.group_keys import (
 from eventsched.output.time_format import iso
 from eventsched.questions.answer_shapes import PodRow, Pods
 from eventsched.questions.decisions import LOOKED_AT, dominant_refusals
-from eventsched.questions.overviews.excluded_nodes import (
+from eventsched.questions.excluded_nodes import (
     IS_EXCLUDED,
     PLUGIN_TO_NAME,
     REASON_TO_NAME,
     refusal_to_name,
     refusals_at,
 )
-from eventsched.questions.overviews.gone_owners import MOST_READ, owners_at_arrival
-from eventsched.questions.overviews.named_owners import read_owner
-from eventsched.questions.overviews.pod_orders import LAST, order_of, position_of_cursor
+from eventsched.questions.pods.gone_owners import MOST_READ, owners_at_arrival
+from eventsched.questions.pods.named_owners import read_owner
+from eventsched.questions.pods.pod_orders import LAST, order_of, position_of_cursor
 from eventsched.questions.rows import Refusal
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
