@@ -25,6 +25,7 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.logbook import OWN
+from eventsched.runtime.queries.certain_room import certainly_fit
 from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.node_proposals import NodeProposal, propose_nodes
 from eventsched.runtime.queries.state_at import FoldedState
@@ -151,7 +152,11 @@ def run_submission(
             done, cluster.nodes, lambda nodes: run_trial(cluster, pods, objects, nodes), templates
         )
     elif _are_alike(pods):
-        room = room_for(cluster, pods, objects, copies_of(pods[0].pod), MORE)
+        more = copies_of(pods[0].pod)
+        if certainly_fit(cluster, done, more, MORE):
+            room = Room(MORE, is_limit=True)
+        else:
+            room = room_for(cluster, pods, objects, more, MORE)
     return Trial(done, room, proposal)
 
 

@@ -33,7 +33,7 @@ from eventsched.runtime.simulation.simulation import DEFAULT_SEED, Simulation
 
 MOST_MORE = 1_000_000
 """The largest number of further pods that is looked for."""
-_STEP = 1_000
+STEP = 1_000
 """Microseconds between the arrivals of two further pods."""
 _CHUNK = 64
 """Further pods that are tried before it is looked whether one did not fit."""
@@ -228,7 +228,7 @@ def room_for(
             return base[number]
         made = more(number - len(base))
         pod = msgspec.structs.replace(made.pod, preemption_policy="Never")
-        return replace(made, pod=pod, arrives_at=cluster.now + (number - len(base) + 1) * _STEP)
+        return replace(made, pod=pod, arrives_at=cluster.now + (number - len(base) + 1) * STEP)
 
     arrivals = GeneratedPods(len(base) + most, arrival)
     simulation = _simulation(cluster, arrivals, objects, (), watch)
@@ -237,7 +237,7 @@ def room_for(
         numbers = range(done, min(done + _CHUNK, most))
         chunk = [arrival(len(base) + number).pod for number in numbers]
         watch.tried.update({pod.uid: TriedPod(pod) for pod in chunk})
-        simulation.run(until=cluster.now + (done + len(chunk)) * _STEP)
+        simulation.run(until=cluster.now + (done + len(chunk)) * STEP)
         for pod in chunk:
             tried = watch.tried.pop(pod.uid)
             _settle(simulation, tried)
