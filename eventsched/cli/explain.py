@@ -209,6 +209,11 @@ def _explain(
 ) -> int:
     name = target.full_name if target.kind == POD else target.word
     if options.why_not is not None:
+        if options.node is not None:
+            problem = (
+                "is about the attempt as it was, and --why-not about one that is decided again"
+            )
+            raise InputError("--node", problem, "leave one of the two out")
         return _explain_why_not(options, evidence, name, opened)
     recompute = _recomputation(options, opened) if options.recompute else None
     is_whole = options.full or is_document(options.output)

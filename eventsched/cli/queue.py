@@ -187,6 +187,10 @@ def _run_missed(options: argparse.Namespace) -> int:
         end = log.head.next
         if options.until_ is not None:
             end = min(end, opened.position(options.until_, "--until"))
+        if begin > end:
+            raise InputError(
+                "--from", f"is position {begin}, after --until ({end})", "exchange them"
+            )
         flushes = _flushes(log, begin, end)
         found = [_missed(opened, flush, options.plugin) for flush in flushes[-_MOST_FLUSHES:]]
     missed = [each for each in found if each is not None]

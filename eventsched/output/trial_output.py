@@ -26,7 +26,7 @@ def trial_text(
     if reasons:
         lines += ["", *(display.line(f"nowhere: {reason}", Style.RED) for reason in reasons)]
     if room is not None:
-        many = f"{room.pods} or more" if room.is_limit else str(room.pods)
+        many = f"at least {room.pods}" if room.is_limit else str(room.pods)
         lines += ["", f"{many} more of them fit without evictions"]
         if room.message:
             lines[-1] += f"; the next one does not: {room.message}"

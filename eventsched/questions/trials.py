@@ -80,8 +80,7 @@ def submitted_pods(
     classes = [other for other in cluster.objects if isinstance(other, StorageClass)]
     [read] = manifests.read_texts([(file, text)], workloads, Admission(storage=classes))
     if not read.pods:
-        remedy = "write a Pod, Deployment, ReplicaSet, StatefulSet or Job into it"
-        raise InputError(file, "holds no pod", remedy)
+        raise _without_pods(file, read, workloads)
     if read.nodes:
         remedy = "leave the nodes out; the cluster has its own"
         raise InputError(file, f"holds the node {read.nodes[0].name}", remedy)
@@ -107,6 +106,19 @@ def submitted_pods(
             raise InputError(where, "is in the cluster already", remedy)
     objects = [annotations.stripped(other) for other in read.objects]
     return Submission(arrivals, objects, list(read.warnings))
+
+
+def _without_pods(file: str, read: manifests.Manifests, workloads: PodsOfWorkloads) -> InputError:
+    """What is wrong with a file of which no pod is to be tried."""
+    if workloads.templates:
+        remedy = (
+            "give it replicas, or a Job parallelism and completions, above 0, or give --count; a "
+            "Pod that has finished needs no node"
+        )
+        return InputError(workloads.templates[0], "makes no pod", remedy)
+    others = ", ".join(sorted(read.skipped_kinds))
+    remedy = "write a Pod, Deployment, ReplicaSet, StatefulSet or Job into it"
+    return InputError(file, f"holds no pod, but {others}" if others else "holds no pod", remedy)
 
 
 def cluster_of(folded: FoldedState, stream: str, plugins: list[Path]) -> TrialCluster:

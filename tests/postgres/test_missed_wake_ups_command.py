@@ -104,6 +104,10 @@ def test_the_plugins_as_they_are_miss_none(place: Path, capsys: pytest.CaptureFi
     [
         (("--from", "3"), "--from: is about --missed-wake-ups"),
         (("--missed-wake-ups", "--at", "3"), "--at: is about the pods that wait"),
+        (
+            ("--missed-wake-ups", "--from", "5", "--until", "3"),
+            "--from: is position 5, after --until (3); exchange them",
+        ),
         (("--missed-wake-ups", "--from", "x"), "--from: 'x' is neither a position nor a time"),
     ],
 )

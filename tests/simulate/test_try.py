@@ -283,6 +283,21 @@ def test_how_many_fit(tries: Any) -> None:
     assert "Insufficient cpu" in told["message"]
 
 
+def test_a_generated_name_is_made_up(tries: Any) -> None:
+    """Jobs are often submitted with metadata.generateName, as by kubectl create."""
+    job = workload("Job", "batch/v1", parallelism=2).replace("{name: web}", "{generateName: fit-}")
+    code, told = tries(job, "-o", "json")
+    assert (code, [pod["name"] for pod in told["pods"]]) == (0, ["fit-try-0", "fit-try-1"])
+    pods = POD.replace("{name: big}", "{generateName: big-}")
+    code, told = tries(f"{pods}---{pods}", "-o", "json")
+    assert [pod["name"] for pod in told["pods"]] == ["big-try", "big-try2"]
+
+
+def test_further_pods_that_were_not_counted_to_the_end_are_at_least_so_many(tries: Any) -> None:
+    small = POD.replace("cpu: 3", "cpu: 10m")
+    assert tries(small)[1].endswith("\n\nat least 100 more of them fit without evictions\n")
+
+
 def test_a_gang_goes_together_or_nowhere(tries: Any) -> None:
     config = str(ROOT / "examples/Coscheduling/config.yaml")
     gang = POD.replace("name: big}", "name: big, labels: {scheduling.x-k8s.io/pod-group: g, "
@@ -300,7 +315,23 @@ def test_a_gang_goes_together_or_nowhere(tries: Any) -> None:
     ("pods", "options", "message"),
     [
         ("{}", (), "pods.yaml: document 1: kind: is missing"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", (), "pods.yaml: holds no pod"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", (),
+            "pods.yaml: holds no pod, but ConfigMap; write a Pod, Deployment",
+        ),
+        (
+            workload("Deployment", "apps/v1", replicas=0), (),
+            "pods.yaml: Deployment web: makes no pod; give it replicas",
+        ),
+        (POD.replace("name: big", "name: Big_1"), (), "metadata.name: is 'Big_1', which no object"),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n", (),
+            "pods.yaml: Pod default/a: spec.containers: is empty; write a container",
+        ),
+        (
+            "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {}}}\n",
+            (), "pods.yaml: Job a: spec.template.spec.containers: is empty; write a container",
+        ),
         (workload("Deployment", "apps/v1", replicas="x"), (), "Deployment web: spec.replicas"),
         (workload("Deployment", "apps/v1", replicas=-1), (), "Deployment web: spec.replicas"),
         (

@@ -35,7 +35,8 @@ except ImportError:  # PyYAML without libyaml: the same, but slower
 @dataclass(frozen=True)
 class Manifests:
     """The contents of a manifest file, in its order. ``warnings`` are for the user. ``claims`` are
-    those that a controller would create for the ephemeral volumes of pending pods, by pod uid."""
+    those that a controller would create for the ephemeral volumes of pending pods, by pod uid.
+    ``skipped_kinds`` counts the objects that scheduling does not read, by kind."""
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
@@ -43,6 +44,7 @@ class Manifests:
     samples: list[SamplesTaken] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     claims: dict[str, tuple[PersistentVolumeClaim, ...]] = field(default_factory=dict)
+    skipped_kinds: Counter[str] = field(default_factory=Counter)
 
 
 def read(path: Path) -> Manifests:
@@ -116,10 +118,10 @@ def _manifests(file: str, objects: Iterable[_Object], admission: Admission) -> M
     for obj in objects:
         reading.add(obj)
     manifests = reading.manifests
-    if reading.skipped_kinds:
+    if manifests.skipped_kinds:
         manifests.warnings.append(
             f"{file}: objects of kinds that scheduling does not read were left out: "
-            f"{_counted(reading.skipped_kinds)}"
+            f"{_counted(manifests.skipped_kinds)}"
         )
     if reading.unmet:
         manifests.warnings.append(
@@ -130,12 +132,10 @@ def _manifests(file: str, objects: Iterable[_Object], admission: Admission) -> M
 
 
 class _FileReading:
-    """Collects the objects of one file. ``skipped_kinds`` counts objects by kind, ``unmet`` pods by
-    constraint."""
+    """Collects the objects of one file. ``unmet`` counts pods by constraint."""
 
     def __init__(self, admission: Admission) -> None:
         self.manifests = Manifests()
-        self.skipped_kinds: Counter[str] = Counter()
         self.unmet: Counter[str] = Counter()
         self._admission = admission
         self._places: dict[str, str] = {}
@@ -159,7 +159,7 @@ class _FileReading:
             self._refuse_second(f"samples {samples.source}", obj, "metadata.name")
             self.manifests.samples.append(samples)
         elif obj.kind != "PriorityClass":
-            self.skipped_kinds[obj.kind] += 1
+            self.manifests.skipped_kinds[obj.kind] += 1
 
     def _add_pod(self, obj: _Object) -> None:
         pod = manifest.pod(obj.fields, obj.where, defaults=True)

@@ -1,6 +1,7 @@
 """The pods that controllers would make of a manifest's workloads: Deployments, ReplicaSets,
 ReplicationControllers, StatefulSets and Jobs. What a controller chooses at random is fixed here."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,9 +9,10 @@ from eventsched.cluster.sources.unknown_fields import refuse_unknown_fields
 from eventsched.cluster.translate.fields import Field
 from eventsched.cluster.translate.metadata import pod_uid
 from eventsched.domain.errors import InputError
+from eventsched.domain.objects.labels import is_subdomain
 
 HASH = "try"
-"""The pod-template-hash of a Deployment's pods."""
+"""The pod-template-hash of a Deployment's pods, and what follows a generateName."""
 _HASH_LABEL = "pod-template-hash"
 _MOST = 1_000_000
 _MOST_CHARACTERS = 1 << 24
@@ -27,6 +29,7 @@ class PodsOfWorkloads:
     def __init__(self, count: int | None = None, most: int | None = None) -> None:
         self._count, self._most = count, most
         self._made = self._characters = 0
+        self._generated: Counter[str] = Counter()
         self.templates: list[str] = []
 
     def expand(self, obj: Obj, kind: str, where: str) -> Iterator[tuple[Obj, str]]:
@@ -35,7 +38,9 @@ class PodsOfWorkloads:
         the API does not know."""
         if kind == "Pod" or kind in _CONTROLLERS:
             refuse_unknown_fields(obj, kind, where)
+            obj = self._named(obj, where)
         if kind == "Pod":
+            _need_containers(Field(obj, where).get("spec"))
             self._note(where)
             yield from ((pod, "Pod") for pod in self._copies(obj, where))
         elif kind in _CONTROLLERS:
@@ -43,6 +48,21 @@ class PodsOfWorkloads:
             yield from self._of_workload(obj, kind, where)
         else:
             yield obj, kind
+
+    def _named(self, obj: Obj, where: str) -> Obj:
+        """The object with a name, if it has metadata.generateName instead of one. Raises
+        InputError for a name that the API refuses."""
+        meta = Field(obj, where).get("metadata")
+        prefix, name = meta.get("generateName").text(), meta.get("name").text()
+        if name and not is_subdomain(name):
+            remedy = "write lower case letters, digits, - and ., as in web-1"
+            raise meta.get("name").wrong(f"is {name!r}, which no object can be called", remedy)
+        if not prefix or name:
+            return obj
+        self._generated[prefix] += 1
+        number = self._generated[prefix]
+        name = f"{prefix}{HASH}" if number == 1 else f"{prefix}{HASH}{number}"
+        return {**obj, "metadata": {**meta.value, "name": name}}
 
     def _note(self, where: str) -> None:
         self.templates.append(where)
@@ -85,7 +105,7 @@ class PodsOfWorkloads:
             raise template.wrong("is missing", "write the pods' template there")
         for part in (template.get("metadata"), template.get("metadata").get("labels")):
             part.names()  # raises unless it is a mapping
-        template.get("spec").get("containers").items()
+        _need_containers(template.get("spec"))
         template.get("spec").get("volumes").items()
         number = self._count
         if number is None:
@@ -109,6 +129,14 @@ class PodsOfWorkloads:
             if kind == "StatefulSet":
                 yield from _claims(spec, pod, name, ordinal, namespace)
             yield pod, "Pod"
+
+
+def _need_containers(spec: Field) -> None:
+    """Raises InputError for a pod without containers, which the API refuses."""
+    containers = spec.get("containers")
+    if not containers.items():
+        remedy = "write a container with the pod's requests there; the Kubernetes API requires one"
+        raise containers.wrong("is empty", remedy)
 
 
 def _size(obj: Obj) -> int:

@@ -223,8 +223,11 @@ def find_pod(evidence: Evidence, name: str) -> tuple[LoggedPod, tuple[LoggedPod,
     pods = evidence.pods(name)
     full_names = sorted({pod.full_name for pod in pods})
     if not pods:
-        remedy = suggestion(name, evidence.similar(name))
-        raise NoPodError("POD", f"there is no pod {name} in stream {evidence.stream}", remedy)
+        lowered = name.lower()  # as the API server takes names
+        remedy = suggestion(lowered, evidence.similar(lowered))
+        raise NoPodError(
+            "POD", f"there is no pod {name or repr(name)} in stream {evidence.stream}", remedy
+        )
     if len(full_names) > 1:
         problem = f"{name} is the name of {len(full_names)} pods"
         raise InputError("POD", problem, f"name one: {', '.join(full_names[:9])}")
@@ -379,10 +382,7 @@ def _node_answer(
 ) -> NodeAnswer:
     """The attempt's result for a node. Raises InputError if the node was not there."""
     if node not in vectors.present:
-        nearest = near_names.nearest(node, vectors.present)
-        remedy = f"did you mean {' or '.join(nearest)}?"
-        if not nearest:
-            remedy = "see `eventsched sql` on verdicts()"
+        remedy = near_names.offer(node, vectors.present)
         was_ever_there = evidence.has_node(node)
         problem = "was not there at that attempt" if was_ever_there else "is not known"
         raise InputError("--node", f"{node} {problem}", remedy)

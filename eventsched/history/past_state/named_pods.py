@@ -34,5 +34,9 @@ def find_pod_state(pods: Mapping[str, PodState], word: str, option: str = "--pod
     names = dict.fromkeys(pod_state.pod.full_name for pod_state in pods.values())
     full_name = word if "/" in word else f"default/{word}"
     near = near_names.nearest(full_name, names, _LEAST_RATIO)
-    remedy = f"did you mean {' or '.join(near)}?" if near else "name it as namespace/name"
+    if near:
+        remedy = f"did you mean {' or '.join(near)}?"
+    else:
+        such = ", ".join(sorted(names)[:_SUGGESTED])
+        remedy = "name it as namespace/name" + (f", such as {such}" if such else "")
     raise InputError(where, "was not there at that position", remedy)

@@ -50,7 +50,8 @@ def test_a_name_of_several_pods_is_refused_with_the_first_of_them(
 def test_an_unknown_name_is_refused_with_a_like_one() -> None:
     there = pods(u1="shop")
     for word, remedy in (
-        ("shop/wbe", "did you mean shop/web?"), ("zzz", "name it as namespace/name"),
+        ("shop/wbe", "did you mean shop/web?"),
+        ("zzz", "name it as namespace/name, such as shop/web"),
     ):  # fmt: skip
         with pytest.raises(InputError) as refused:
             find_pod_state(there, word)
