@@ -5,10 +5,13 @@ import importlib.util
 import sys
 import traceback
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from threading import Lock, RLock
 from types import ModuleType
+from typing import Any
 
 from eventsched.domain.errors import InputError
 from eventsched.signals import Terminated
@@ -18,9 +21,13 @@ _MOST = 32
 _Key = tuple[str, Path, bytes]
 _modules: OrderedDict[_Key, ModuleType] = OrderedDict()
 _lock = Lock()
-_executing = RLock()
-"""Held while a file is executed: threads that need the same file wait for its one execution. A file
-may use another one."""
+_executing: dict[str, Any] = {}
+"""The lock (RLock) of each module's name. It is held while a file is executed: threads that need
+the same file wait for its one execution, and two files of one name do not share ``sys.modules``. A
+file may use another one, also in a thread that it waits for."""
+_PATIENCE = 30.0
+"""Seconds that a thread waits for another one that executes a file of that name. It may be waited
+for itself, and so for ever."""
 
 
 def imported(path: Path) -> ModuleType:
@@ -29,22 +36,47 @@ def imported(path: Path) -> ModuleType:
     if not path.is_file() or spec is None or spec.loader is None:
         problem = "is not a Python file" if path.exists() else "is not there"
         raise InputError(str(path), problem, "name a .py file that holds a plugin")
-    try:
+    with _refused(path):
         content = path.read_bytes()
-        key = (spec.name, path.absolute(), content)
-        module = _kept(key)
-        if module is None:
-            with _executing:
-                module = _kept(key) or _executed(spec, path, content)
-                _keep(key, module)
+    key = (spec.name, path.absolute(), content)
+    module = _kept(key)
+    if module is None:
+        with _execution(spec.name, path), _refused(path):
+            module = _kept(key) or _executed(spec, path, content)
+            _keep(key, module)
+    sys.modules[spec.name] = module  # typed Args and inspect look it up here
+    return module
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """What a file raises becomes an InputError. It is the user's: anything that it raises is bad
+    input, and so is ending the process."""
+    try:
+        yield
     except Terminated:
         raise
     except (Exception, SystemExit) as raised:
-        # The user's file: anything that it raises is bad input, and so is ending the process.
         problem = f"does not import: {_line(raised, path)}{type(raised).__name__}: {raised}"
         raise InputError(str(path), " ".join(problem.split()), "fix the file") from raised
-    sys.modules[spec.name] = module  # typed Args and inspect look it up here
-    return module
+
+
+@contextmanager
+def _execution(name: str, path: Path) -> Iterator[None]:
+    """No other thread executes a file of this module's name meanwhile. Raises InputError."""
+    with _lock:
+        lock = _executing.setdefault(name, RLock())
+    if not lock.acquire(timeout=_PATIENCE):
+        raise InputError(
+            str(path),
+            f"is not imported yet: another thread has been importing a file of this name for "
+            f"{_PATIENCE:g} s, and may be waiting for this thread",
+            "do not wait in a plugin file for a thread that needs the same file",
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _executed(spec: ModuleSpec, path: Path, content: bytes) -> ModuleType:

@@ -99,3 +99,36 @@ def test_threads_that_need_a_file_at_once_execute_it_once(tmp_path: Path) -> Non
         gate.set()
         assert len({answer.result(timeout=20) for answer in answers}) == 1
     assert executions(path) == 1
+
+
+WAITING = """
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from eventsched.runtime import plugin_files
+with ThreadPoolExecutor(1) as thread:
+    other = thread.submit(plugin_files.imported, Path(__file__).with_name("{needed}")).result()
+"""
+
+
+def test_a_file_that_waits_for_a_thread_that_imports_another_file(tmp_path: Path) -> None:
+    """The other file does not wait for the first one."""
+    path, other = tmp_path / "waits.py", tmp_path / "other.py"
+    path.write_text(WAITING.format(needed="other.py"))
+    other.write_text(PLUGIN.format(score=1))
+    with ThreadPoolExecutor(1) as thread:  # a thread, so that a deadlock fails instead of hanging
+        module = thread.submit(plugin_files.imported, path).result(timeout=20)
+    assert module.other is plugin_files.imported(other)
+    assert executions(other) == 1
+
+
+def test_a_file_that_waits_for_a_thread_that_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is an error, and later ones are not affected."""
+    monkeypatch.setattr(plugin_files, "_PATIENCE", 0.05)
+    path = tmp_path / "itself.py"
+    path.write_text(WAITING.format(needed="itself.py"))
+    with pytest.raises(InputError, match=r"line 6: .*another thread has been importing a file"):
+        plugin_files.imported(path)
+    path.write_text(PLUGIN.format(score=1))
+    assert plugin_files.imported(path).Mine.name == "Mine"
