@@ -114,7 +114,7 @@ def _queue_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[in
 
 def _attempts_of(stream: LoggedStream, uids: Iterable[str], end: int) -> list[int]:
     """The last attempts of pods before a position."""
-    keys = list(dict.fromkeys(map(uid_key, uids)))
+    keys = dict.fromkeys(map(uid_key, uids), 0)
     return sorted(found["seq"] for found in last_attempts(stream, keys, end))
 
 

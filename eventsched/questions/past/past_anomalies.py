@@ -22,7 +22,7 @@ from eventsched.history.past_state.own_overtaking import PlacedOfWorkloads
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_ping_pongs import past_ping_pongs
 from eventsched.questions.past.past_pod import PastPod
-from eventsched.questions.past.past_pods import PastPods, first_queued
+from eventsched.questions.past.past_pods import PastPods, arrivals, first_queued
 from eventsched.questions.pods.pod_rows import QUEUES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
@@ -98,7 +98,7 @@ def _long_waits(stream: LoggedStream, past: PastPods) -> list[_LongWait]:
     past.add_attempts(list(waiting.values()))
     began = {
         found["uid"]: (found["seq"], found["at"])
-        for found in first_queued(stream, list(waiting), past.position)
+        for found in first_queued(stream, arrivals(waiting.values()), past.position)
     }
     pods = [
         (row, *began.get(uid, (row["seq"], row["waiting_since"]))) for uid, row in waiting.items()

@@ -5,7 +5,7 @@ last attempt came to, is read from the derived rows, by index and before the pos
 pods of which a question needs it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from threading import RLock
 from typing import Any, TypeVar
@@ -48,23 +48,26 @@ _DECIDED = """
 SELECT DISTINCT ON (d.pod) CAST(d.pod AS text) AS uid, d.seq, d.at,
        CAST(d.outcome AS text) AS outcome, d.feasible
 FROM eventsched_log.decision d
-WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq < :end
+WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq >= :begin AND d.seq < :end
 ORDER BY d.pod, d.seq DESC
 """
 _QUEUED = """
 SELECT CAST(m.pod AS text) AS uid, min(m.seq) AS seq, min(m.at) AS at
 FROM eventsched_log.queue_move m
-WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq < :end GROUP BY m.pod
+WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq >= :begin AND m.seq < :end
+GROUP BY m.pod
 """
 _FIRST_QUEUED = """
 SELECT CAST(m.pod AS text) AS uid, min(m.seq) AS seq, min(m.at) AS at
 FROM eventsched_log.queue_move m
-WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq < :end AND m.queue <> 'gated'
+WHERE m.stream = :s AND m.pod = ANY(CAST(:uids AS uuid[])) AND m.seq >= :begin AND m.seq < :end
+  AND m.queue <> 'gated'
 GROUP BY m.pod
 """
 _BOUND = """
-SELECT CAST(r.pod AS text) AS uid, min(r.at) AS at FROM eventsched_log.reservation r
-WHERE r.stream = :s AND r.pod = ANY(CAST(:uids AS uuid[])) AND r.seq < :end
+SELECT CAST(r.pod AS text) AS uid, min(r.seq) AS seq, min(r.at) AS at
+FROM eventsched_log.reservation r
+WHERE r.stream = :s AND r.pod = ANY(CAST(:uids AS uuid[])) AND r.seq >= :begin AND r.seq < :end
   AND r.ended_by = 'PodBound'
 GROUP BY r.pod
 """
@@ -97,7 +100,7 @@ class PastPods:
         UnavailableError."""
         with self._lock, gc_tuning.paused():
             lacking = _lacking("waiting_since", rows)
-            queued = _of_pods(self._stream, _QUEUED, list(lacking), self.position)
+            queued = _of_pods(self._stream, _QUEUED, arrivals(lacking.values()), self.position)
             began = {found["uid"]: (found["at"], found["seq"]) for found in queued}
             for uid, row in lacking.items():
                 at, seq = began.get(uid, (None, None))
@@ -148,15 +151,15 @@ class PastPods:
         Raises UnavailableError."""
         with self._lock, gc_tuning.paused():
             lacking = _lacking("decided_seq", rows)
-            tried = last_attempts(self._stream, list(lacking), self.position)
+            tried = last_attempts(self._stream, arrivals(lacking.values()), self.position)
             attempts = {found["uid"]: _attempt(lacking[found["uid"]], found) for found in tried}
             _add_refusals(self._stream, attempts.values())
             for uid, row in lacking.items():
                 row.add(**attempts.get(uid) or {**_UNTRIED, "since": row.found.get("since")})
 
-    def _times(self, query: str, uids: Iterable[str]) -> dict[str, int]:
+    def _times(self, query: str, rows: Mapping[str, PastPod]) -> dict[str, int]:
         """Uid → time (µs) of what a query finds of pods."""
-        found = _of_pods(self._stream, query, list(uids), self.position)
+        found = _of_pods(self._stream, query, arrivals(rows.values()), self.position)
         return {row["uid"]: row["at"] for row in found}
 
 
@@ -209,15 +212,21 @@ def _add_refusals(stream: LoggedStream, attempts: Iterable[dict[str, Any]]) -> N
         add_messages(stream, [failed[seq] for seq in seqs])
 
 
-def last_attempts(stream: LoggedStream, uids: list[str], end: int) -> Iterator[RowMapping]:
-    """The last attempt before position ``end`` of each pod that had one: uid, seq, at, outcome."""
-    return _of_pods(stream, _DECIDED, uids, end)
+def arrivals(rows: Iterable[PastPod]) -> dict[str, int]:
+    """Uid → position at which the pod came."""
+    return {row["uid"]: row.seq for row in rows}
 
 
-def first_queued(stream: LoggedStream, uids: list[str], end: int) -> Iterator[RowMapping]:
-    """When each pod first came to a queue other than the gated one, before position ``end``: uid,
-    seq, at."""
-    return _of_pods(stream, _FIRST_QUEUED, uids, end)
+def last_attempts(stream: LoggedStream, came: Mapping[str, int], end: int) -> Iterator[RowMapping]:
+    """The last attempt of each pod that had one since it ``came`` and before position ``end``: uid,
+    seq, at, outcome."""
+    return _of_pods(stream, _DECIDED, came, end)
+
+
+def first_queued(stream: LoggedStream, came: Mapping[str, int], end: int) -> Iterator[RowMapping]:
+    """When each pod first was in a queue other than the gated one, since it ``came`` and before
+    position ``end``: uid, seq, at."""
+    return _of_pods(stream, _FIRST_QUEUED, came, end)
 
 
 def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:
@@ -230,10 +239,20 @@ def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:
             by_seq[seq]["plugin"], by_seq[seq]["message"] = record.plugin, record.message
 
 
-def _of_pods(stream: LoggedStream, query: str, uids: list[str], end: int) -> Iterator[RowMapping]:
-    for some in _chunks(uids):
+def _of_pods(
+    stream: LoggedStream, query: str, came: Mapping[str, int], end: int
+) -> Iterator[RowMapping]:
+    """What a query finds of each pod since it came. An earlier pod may have had its uid: a restore
+    of etcd brings pods back. That is rare, so those are asked for again, one by one."""
+    for some in _chunks(list(came)):
         # As the text of an array: an array of texts is looked through for what has to be quoted.
-        yield from stream.rows.all(query, uids=f"{{{','.join(some)}}}", end=end)
+        for found in stream.rows.all(query, uids=f"{{{','.join(some)}}}", begin=0, end=end):
+            begin = came[found["uid"]]
+            if found["seq"] >= begin:
+                yield found
+            else:
+                uids = f"{{{found['uid']}}}"
+                yield from stream.rows.all(query, uids=uids, begin=begin, end=end)
 
 
 def _chunks(items: list[_T]) -> Iterator[list[_T]]:

@@ -16,7 +16,12 @@ from eventsched.output.queues.group_keys import (
 from eventsched.questions.answer_shapes import Pods
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_pod import PastPod
-from eventsched.questions.past.past_pods import PastPods, add_messages, last_attempts
+from eventsched.questions.past.past_pods import (
+    PastPods,
+    add_messages,
+    arrivals,
+    last_attempts,
+)
 from eventsched.questions.pods.named_owners import read_owner
 from eventsched.questions.pods.pod_orders import LAST, order_of
 from eventsched.questions.pods.pod_rows import (
@@ -151,7 +156,7 @@ def _tried(
 
 def _decided(stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]) -> Mapping[str, int]:
     """Uid → position of the last attempt, of the pods that had one."""
-    found = last_attempts(stream, [row["uid"] for row in rows], past.position)
+    found = last_attempts(stream, arrivals(rows), past.position)
     return {attempt["uid"]: attempt["seq"] for attempt in found}
 
 
