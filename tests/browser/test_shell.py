@@ -91,6 +91,61 @@ def test_a_server_that_stops_answering(watched: Watched, url: str) -> None:
         expect(page.get_by_text("The server does not answer.")).to_be_hidden()
 
 
+QUICK = """
+const later = setTimeout;
+window.pauses = [];
+window.setTimeout = (listener, pause, ...more) => {
+  if (pause >= 1000) pauses.push(pause);
+  return later(listener, pause >= 1000 ? 10 : pause, ...more);
+};
+"""
+"""Notes how long a page pauses, and makes that short."""
+
+
+def test_a_page_with_a_problem_asks_less_and_less_often(watched: Watched, url: str) -> None:
+    """Once it is looked at again, and once the answer is none any more, as often as at first."""
+    watched.expected = "status of 404"
+    longest = "pauses.filter((each) => each === 60000).length >= 3"
+    seconds = [2, 4, 8, 16, 32, 60, 60, 60]
+    with watched.page() as page:
+        page.add_init_script(QUICK)
+        path = f"{url}/pods/default/nosuch?stream={TIGHT}"
+        page.goto(path)
+        until(lambda: page.evaluate(longest), "the page pauses", 60)
+        assert page.evaluate("pauses.slice(0, 8)") == [1000 * each for each in seconds]
+        page.evaluate("pauses = []; document.dispatchEvent(new Event('visibilitychange'))")
+        until(lambda: page.evaluate(longest), "the page pauses", 60)
+        asked = [each for each in page.evaluate("pauses") if each < 60_000]
+        assert asked == [1000 * each for each in seconds[1:5]]
+        page.route(
+            path, lambda route: route.fulfill(response=route.fetch(url=f"{url}/?stream={TIGHT}"))
+        )
+        expect(page.get_by_role("heading", name="Pods by state")).to_be_visible()
+        page.evaluate("pauses = []")
+        until(lambda: page.evaluate("pauses.length > 3"), "the page pauses", 60)
+        assert set(page.evaluate("pauses")) == {2000}
+
+
+def test_a_server_with_errors_is_asked_less_and_less_often(watched: Watched, url: str) -> None:
+    """The page keeps what it has."""
+    watched.expected = "status of 503"
+    with watched.page() as page:
+        page.add_init_script(QUICK)
+        page.goto(f"{url}/?stream={TIGHT}")
+        expect(page.locator("#nodes")).to_be_visible()
+        page.evaluate("pauses = []")
+        page.route(f"{url}/?*", lambda route: route.fulfill(status=503, body="<p>down</p>"))
+        until(
+            lambda: page.evaluate("pauses.filter((each) => each === 30000).length >= 2"),
+            "the page pauses",
+            60,
+        )
+        asked = [each for each in page.evaluate("pauses") if 2000 < each < 30_000]
+        assert asked == [4000, 8000, 16000]
+        expect(page.get_by_text("The server does not answer.")).to_be_visible()
+        expect(page.get_by_role("heading", name="Pods by state")).to_be_visible()
+
+
 def test_a_token_stays_in_its_tab(watched: Watched, logs: str, tmp_path: Path) -> None:
     token = "a-token-that-is-long-enough"
     (tmp_path / "tokens").write_text(f"tokens: [{{name: a, token: {token}}}]")

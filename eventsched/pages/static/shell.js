@@ -6,11 +6,13 @@ const THEME = "eventsched-theme";
 const EVERY = 2000; // ms between two looks while live
 const SOON = 250; // ms at first, while a part of the page waits for what the server reads
 const SLOWEST = 30000; // ms at most, while the server does not answer
+const SLOWEST_PROBLEM = 60000; // ms at most, while its answer is a problem
 
 const listeners = [];
 const steps = [];
 let tag = "";
 let failures = 0;
+let problems = 0; // answers in a row that were one
 let looks = 0; // since a part of the page waits
 let timer = 0;
 let loading = null;
@@ -194,16 +196,19 @@ export async function refresh({ isWhole = false } = {}) {
   loading?.abort();
   clearTimeout(timer);
   owesWhole ||= isWhole;
+  if (isWhole) problems = 0; // a person has asked
   const own = (loading = new AbortController());
   try {
     const { page, response } = await fetchPage(location.href, own.signal);
     if (own.signal.aborted) return;
-    if (response.headers.has("X-Needs-Token")) return askForToken(true);
+    if (response.headers.has("X-Needs-Token")) {
+      problems += 1;
+      return askForToken(true);
+    }
     if (response.redirected) { // to the position of a time such as 10m
       history.replaceState(null, "", response.url);
       address = addressOf(new URL(response.url));
     }
-    failures = 0;
     const fresh = response.headers.get("ETag");
     const isProblem = !response.ok;
     if (!isProblem) notice("");
@@ -213,6 +218,8 @@ export async function refresh({ isWhole = false } = {}) {
       failures += 1;
       return;
     }
+    failures = 0;
+    problems = isProblem ? problems + 1 : 0;
     if (fresh === tag && !owesWhole) return;
     tag = fresh;
     show(page, owesWhole || isProblem || wasProblem);
@@ -254,7 +261,8 @@ function schedule() {
   if (document.body.dataset.live !== "true" || document.hidden) return;
   looks = document.querySelector("[data-awaited]") ? looks + 1 : 0;
   const pause = looks ? Math.min(EVERY, SOON * 2 ** (looks - 1)) : EVERY;
-  timer = setTimeout(refresh, Math.min(SLOWEST, pause * 2 ** failures));
+  const slowest = problems ? SLOWEST_PROBLEM : SLOWEST;
+  timer = setTimeout(refresh, Math.min(slowest, pause * 2 ** (failures + problems)));
 }
 
 /** `listener` gets the URLs before and after a step in the history, and says whether it has shown what differs. */
@@ -332,6 +340,7 @@ addEventListener("popstate", () => {
   if (owesWhole || !steps.some((each) => each(before, new URL(location.href)))) refresh({ isWhole: true });
 });
 document.addEventListener("visibilitychange", () => {
+  problems = 0; // a person looks again
   if (document.hidden) clearTimeout(timer);
   else if (document.body.dataset.live === "true") refresh();
 });
