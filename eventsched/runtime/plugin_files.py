@@ -26,8 +26,8 @@ _executing: dict[str, Any] = {}
 the same file wait for its one execution, and two files of one name do not share ``sys.modules``. A
 file may use another one, also in a thread that it waits for."""
 _PATIENCE = 30.0
-"""Seconds that a thread waits for another one that executes a file of that name. It may be waited
-for itself, and so for ever."""
+"""Seconds that a thread waits for another one that executes a file of that name, and that may wait
+for this thread."""
 
 
 def imported(path: Path) -> ModuleType:
