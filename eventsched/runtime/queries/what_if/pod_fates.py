@@ -54,10 +54,12 @@ class Life:
 
 class PodFate:
     """A pod in both histories: ``before`` is what happened, ``after`` what would have. It arrived
-    at ``arrived`` (µs). ``reason`` is why it was decided otherwise."""
+    at ``arrived`` (µs). ``reason`` is why it was decided otherwise. ``had_node``: it came with its
+    node, or had it before the first record, and is here because a side evicts it."""
 
     __slots__ = (
-        "after", "arrived", "before", "name", "namespace", "priority", "reason", "scheduler_name",
+        "after", "arrived", "before", "had_node", "name", "namespace", "priority", "reason",
+        "scheduler_name",
     )  # fmt: skip
 
     def __init__(self, pod: Pod, arrived: int) -> None:
@@ -66,6 +68,7 @@ class PodFate:
         self.arrived = arrived
         self.before, self.after = Life(), Life()
         self.reason: Reason | None = None
+        self.had_node = False
 
     @property
     def full_name(self) -> str:
@@ -174,6 +177,7 @@ class LifeRecorder:
                 return None
             fate = self._fates.known(pod_state.pod, at)
             if pod_state.bound:  # placed before the first record, on both sides alike
+                fate.had_node = True
                 for life in (fate.before, fate.after):
                     life.node, life.placed_at = pod_state.booked_node, at
         return fate.before if self._is_history else fate.after

@@ -94,11 +94,14 @@ def open_value(loop: OpenLoop, measured: Measured) -> float:
 
 
 def _side(side: SideOutcome, lives: Sequence[tuple[PodFate, Life]], now: int) -> dict[str, Any]:
+    # Pods that had a node are known only if a side evicts them: history's numbers would depend on
+    # the rules that it is compared with.
+    of_range = [life for fate, life in lives if not fate.had_node]
     waits = _waits(lives, now)
     return {
         "decisions": side.decisions,
-        "placed": sum(bool(life.node) for _, life in lives),
-        "pending": sum(not life.node for _, life in lives),
+        "placed": sum(bool(life.node) for life in of_range),
+        "pending": sum(not life.node for life in of_range),
         "waited": {which: _waited(waits, which) for which in ("p50", "p99", "mean", "max")},
         "preemptions": side.preemptions,
         "evicted": sum(life.is_evicted for _, life in lives),
@@ -173,9 +176,9 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 
 def _waits(lives: Iterable[tuple[PodFate, Life]], now: int) -> list[int]:
-    """How long (µs) the pods waited, ascending: also those without a node, until ``now`` or their
-    end. Otherwise rules that place fewer pods would seem to be faster."""
-    return sorted(fate.wait(life, now) for fate, life in lives)
+    """How long (µs) the pods waited that had no node at first, ascending: also those without a node
+    until ``now`` or their end. Otherwise rules that place fewer pods would seem to be faster."""
+    return sorted(fate.wait(life, now) for fate, life in lives if not fate.had_node)
 
 
 def _waited(waits: Sequence[int], which: str) -> float:

@@ -224,6 +224,22 @@ def test_a_victim_without_a_controller_stays(tmp_path: Path) -> None:
           ("late", "", False, "", False)]  # fmt: skip
 
 
+def test_a_victim_that_had_its_node_before_the_range_is_no_pod_of_it() -> None:
+    """It neither counts as placed nor as one that waited for 0 s: which such pods are known depends
+    on what the rules evict, and history's numbers must not."""
+    nodes, pods = [make_node("n1", cpu=1000)], [
+        TracePod(make_pod("low", memory=0), arrives_at=0),
+        TracePod(make_pod("high", memory=0, priority=9), arrives_at=SECOND),
+        TracePod(make_pod("late", memory=0), arrives_at=60 * SECOND),
+    ]  # fmt: skip
+    _, log = simulated(nodes, pods)
+    first = next(s.position for s in log.read() if s.at >= SECOND)
+    document = closed_document(run_closed(whole(log, first), SAME))
+    for side in (document["before"], document["after"]):
+        assert (side["placed"], side["pending"], side["evicted"]) == (1, 1, 1)
+        assert side["waited"]["mean"] == side["waited"]["max"] / 2  # late waits for 0 s
+
+
 def test_more_and_fewer_nodes() -> None:
     nodes = [make_node("n1", cpu=1000), make_node("n2", cpu=1000)]
     _, log = simulated(nodes, [TracePod(make_pod(f"p{i}", memory=0), i * SECOND) for i in range(3)])
