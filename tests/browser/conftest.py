@@ -88,6 +88,9 @@ class Watched:
         try:
             yield page
         finally:
+            # A page that is live asks again at any moment: an answer that a test's route is about
+            # to change would fail the next test, which has the same browser.
+            page.unroute_all(behavior="ignoreErrors")
             context.close()
 
     def _alarmed(self, message: str) -> None:

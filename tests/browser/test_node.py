@@ -43,8 +43,8 @@ def test_a_node_in_the_list_of_pods_leads_to_its_page(
 def test_a_cell_of_the_map_leads_to_the_page_of_a_node(watched: Watched, url: str) -> None:
     with watched.page() as page:
         page.goto(f"{url}/?stream={ODD}")
+        expect(page.locator("#nodes")).to_be_visible()  # by then the server has read them
         names = page.request.get(f"{url}/api/v1/now?stream={ODD}").json()["nodes"]["names"]
-        expect(page.locator("#nodes")).to_be_visible()
         page.locator("#nodes").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")

@@ -196,9 +196,10 @@ def test_nodes_that_are_being_read_come_without_a_reload(watched: Watched, url: 
         route.fulfill(body=body, content_type="text/html")
 
     with watched.page() as page:
-        page.route(f"{url}/?stream={TIGHT}", without_nodes, times=1)
+        page.route(f"{url}/?stream={TIGHT}", without_nodes)
         page.goto(f"{url}/?stream={TIGHT}")
         expect(page.get_by_role("status").filter(has_text="Reading the state")).to_be_visible()
+        page.unroute_all(behavior="wait")
         expect(page.locator("#node-map")).to_be_visible()
         expect(page.locator("#node-totals tbody tr")).not_to_have_count(0)
         expect(page.locator("[data-awaited]")).to_have_count(0)
