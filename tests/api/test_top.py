@@ -15,6 +15,7 @@ import pytest
 
 from eventsched.cli.main import main
 from tests.api.test_now import waiting_log
+from tests.waiting import LIMIT
 
 
 def test_one_frame(database: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,15 +47,22 @@ def test_bad_input(arguments: list[str], message: str, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == f"eventsched top: {message}\n"
 
 
-def read_until(controller: int, mark: bytes, within: float = 60.0) -> bytes:
-    """What the terminal shows up to a mark. Raises TimeoutError."""
-    shown, end = b"", time.monotonic() + within
-    while mark not in shown:
-        ready, _, _ = select.select([controller], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            raise TimeoutError(f"{mark!r} did not come after {shown!r}")
-        shown += os.read(controller, 4096)
-    return shown
+class Shown:
+    """What a terminal shows, from mark to mark. One read may give several frames."""
+
+    def __init__(self, controller: int) -> None:
+        self._controller, self._rest = controller, b""
+
+    def read_until(self, mark: bytes, within: float = LIMIT) -> bytes:
+        """Up to the next mark, and with it. Raises TimeoutError."""
+        end = time.monotonic() + within
+        while mark not in self._rest:
+            left = max(0.0, end - time.monotonic())
+            if not select.select([self._controller], [], [], left)[0]:
+                raise TimeoutError(f"{mark!r} did not come after {self._rest!r}")
+            self._rest += os.read(self._controller, 4096)
+        before, _, self._rest = self._rest.partition(mark)
+        return before + mark
 
 
 def test_a_live_screen(database: str) -> None:
@@ -70,10 +78,11 @@ def test_a_live_screen(database: str) -> None:
             env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
         ) as process:  # fmt: skip
             try:
-                first = read_until(controller, b"\x1b[J")
-                second = read_until(controller, b"\x1b[J")
+                shown = Shown(controller)
+                first = shown.read_until(b"\x1b[J")
+                second = shown.read_until(b"\x1b[J")
                 os.write(controller, b"q")
-                read_until(controller, b"\x1b[?25h\x1b[?1049l")
+                shown.read_until(b"\x1b[?25h\x1b[?1049l")
                 assert process.wait(60) == 0
             finally:
                 process.kill()

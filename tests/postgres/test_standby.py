@@ -1,7 +1,7 @@
 """A synchronous standby that does not confirm: unconfirmed records must have no effects."""
 
-import time
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from eventsched.eventlog.embedded.embedded_server import EmbeddedPostgres
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
 from tests.databases import migrate
+from tests.waiting import until
 
 
 def only(position: int) -> Batch:
@@ -25,15 +26,19 @@ def only(position: int) -> Batch:
 def held(log: PostgresEventLog, admin: psycopg.Connection[Any]) -> tuple[Any, ...]:
     """Begins batches until one waits for the standby: when the server has read its configuration
     again is its own affair. Gives the pid of the backend that waits."""
-    for position in range(1, 100):
+
+    def seen(position: int) -> list[tuple[Any, ...]]:
+        """The backend that waits; 0 if the batch can be seen, which it cannot while one waits."""
+        ended = admin.execute("SELECT 0 FROM eventsched_log.head WHERE next > %s", [position])
+        found = ended.fetchall()
+        waiting = admin.execute("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        return waiting.fetchall() or found
+
+    for position in range(1, 1_000):
         log.begin(only(position))
-        end = time.monotonic() + 2
-        while time.monotonic() < end:
-            waiting = admin.execute(
-                "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-            ).fetchone()
-            if waiting is not None:
-                return waiting
+        [found] = until(partial(seen, position), "the batch waits or is there")
+        if found != (0,):
+            return found
         log.finish()
     raise AssertionError("no batch ever waited for the standby")
 
