@@ -20,6 +20,7 @@ from eventsched.cluster.kube.http.api import (
     UnansweredError,
     WatchRefusedError,
 )
+from tests.kube import skipping_time
 from tests.kube.scripted import CUT, SILENCE, Script, ScriptedAnswer
 from tests.kube.scripted import serving as scripted
 from tests.kube.watched import run
@@ -120,12 +121,12 @@ def test_method_path_headers_and_body_of_requests() -> None:
 @pytest.mark.parametrize("said", [CUT, SILENCE])
 def test_a_request_without_an_answer_raises(said: ScriptedAnswer) -> None:
     async def scenario() -> None:
-        async with scripted([said, said], timeout=0.2) as (_, api):
+        async with scripted([said, said], timeout=20.0) as (_, api):
             with pytest.raises(UnansweredError) as caught:
                 await api.call("POST", "/x", body=b"{}")
             assert caught.value.sent
 
-    run(scenario())
+    skipping_time.run(scenario())
 
 
 def test_without_a_connection_nothing_was_sent() -> None:
@@ -331,10 +332,10 @@ def test_a_watch_that_breaks_or_stalls_says_so(end: str) -> None:
     async def body(url: str) -> None:
         api = ApiClient(AnonymousAccess(url))
         with pytest.raises(UnansweredError):
-            await lines_of(api, stall=0.2)
+            await lines_of(api, stall=20.0)
         await api.close()
 
-    run(on_loopback(streamed(b"one\n", end=end), body))
+    skipping_time.run(on_loopback(streamed(b"one\n", end=end), body))
 
 
 def test_a_watch_that_is_refused_has_an_answer() -> None:

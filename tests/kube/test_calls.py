@@ -20,6 +20,7 @@ from eventsched.cluster.messages import (
 )
 from eventsched.domain.objects import Container, Pod, PodSpec
 from eventsched.domain.units import SECOND
+from tests.kube import skipping_time
 from tests.kube.scripted import (
     CONFLICT,
     CUT,
@@ -72,12 +73,12 @@ def carried_out(request: Any, *said: ScriptedAnswer) -> tuple[list[RecordedReque
     """What is asked of a server that answers so, and what the request comes to."""
 
     async def run() -> tuple[list[RecordedRequest], Any]:
-        async with serving(said, timeout=0.2 if SILENCE in said else 20.0) as (server, api):
+        async with serving(said) as (server, api):
             calls = RequestDispatcher(api, host="h", now=lambda: 5 * SECOND, nonce=lambda: "N")
             answer = await calls.carry_out(request)
             return server.asked, answer
 
-    return asyncio.run(run())
+    return skipping_time.run(run())
 
 
 def test_a_bind_has_preconditions_and_names_its_decision() -> None:

@@ -1,7 +1,6 @@
 """Changes of volumes and claims that binds wait for: what is asked of an API server, and what its
 answers come to."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from eventsched.cluster.kube.calls.dispatch import RequestDispatcher
 from eventsched.cluster.messages import ObjectSeen, Unknown, WriteObject, WriteRefused, Written
 from eventsched.domain.objects.registry import PersistentVolume, PersistentVolumeClaim
 from eventsched.domain.records.object_writes import BindVolume, SelectNode
+from tests.kube import skipping_time
 from tests.kube.scripted import (
     CUT,
     SILENCE,
@@ -80,11 +80,11 @@ def carried_out(request: WriteObject, *said: ScriptedAnswer) -> tuple[list[Recor
     """The requests that a server with these answers gets, and the outcome."""
 
     async def run() -> tuple[list[RecordedRequest], Any]:
-        async with serving(said, timeout=0.2) as (server, api):
+        async with serving(said) as (server, api):
             answer = await RequestDispatcher(api, host="h").carry_out(request)
             return server.asked, answer
 
-    return asyncio.run(run())
+    return skipping_time.run(run())
 
 
 def test_a_volume_is_bound_at_the_version_that_was_read() -> None:
@@ -189,11 +189,11 @@ def test_a_volume_that_cannot_be_read() -> None:
 
 def test_a_forbidden_write_is_reported_with_the_missing_rule() -> None:
     async def run() -> tuple[Any, list[str]]:
-        async with serving([FORBIDDEN], timeout=0.2) as (_, api):
+        async with serving([FORBIDDEN]) as (_, api):
             calls = RequestDispatcher(api, host="h")
             return await calls.carry_out(BIND), calls.refusals.present
 
-    answer, present = asyncio.run(run())
+    answer, present = skipping_time.run(run())
     assert isinstance(answer, WriteRefused)
     [said] = present
     rule = '{apiGroups: [""], resources: ["persistentvolumes"], verbs: ["get"]}'
