@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.cluster.kube.lease.candidate import (
@@ -21,6 +21,7 @@ from eventsched.cluster.kube.lease.candidate import (
     Withdrawn,
     WriteLease,
 )
+from tests.properties.strategies import deterministic
 
 EARLIER = "2026-01-31T12:00:00.000000Z"
 
@@ -191,7 +192,7 @@ class World:
 
 @pytest.mark.faults
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=150, deadline=None)
+@deterministic(150)
 def test_at_most_one_leads_and_in_the_end_one_does(seed: int, deleted: bool) -> None:
     world = World(seed, checked=not deleted)
     world.disturb(200)
@@ -207,7 +208,7 @@ def test_at_most_one_leads_and_in_the_end_one_does(seed: int, deleted: bool) -> 
 
 
 @given(st.integers(0, 2**32), st.booleans())
-@settings(max_examples=40, deadline=None)
+@deterministic(40)
 def test_a_lease_that_is_released_or_deleted_is_taken_within_a_second(
     seed: int, deleted: bool
 ) -> None:

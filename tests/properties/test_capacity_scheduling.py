@@ -5,7 +5,7 @@ All that is asked for is memory."""
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
@@ -18,6 +18,7 @@ from eventsched.plugins.gallery.capacity_scheduling import CapacityScheduling
 from eventsched.plugins.node_resources_fit import NodeResourcesFit
 from eventsched.scheduling.engine import Engine
 from tests.builders import SECOND, added, engine_of, make_node, make_pod
+from tests.properties.strategies import deterministic
 
 NAMESPACES = ("a", "b", "c")
 NODES = {"n0": 10, "n1": 7}
@@ -243,7 +244,7 @@ BOUND = st.tuples(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=300)
+@deterministic(300)
 @given(
     st.fixed_dictionaries({"a": LIMITS}, optional={"b": LIMITS, "c": LIMITS}),
     st.lists(BOUND, min_size=4, max_size=8),

@@ -1,6 +1,6 @@
 """The gallery's columns against the plainest code for one node, while nodes come, change and go."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
@@ -16,6 +16,7 @@ from eventsched.plugins.gallery.to_node_name_scoring import (
     ToNodeNameScoringArgs,
 )
 from tests.builders import added, engine_of, make_node, make_pod, observed
+from tests.properties.strategies import deterministic
 
 PRIORITY, GPU, NEEDS = "priority.lixueduan.com", "example.com/gpu", "hardware.eventsched.io/needs"
 WORD = 2**64
@@ -88,7 +89,7 @@ def totals(nodes: list[Node], pod: Pod) -> dict[str, int]:
     }
 
 
-@settings(deadline=None)
+@deterministic(100)
 @given(STEPS)
 def test_columns_are_what_each_node_would_be_told(steps: list[Node | Pod | str]) -> None:
     """Kept up to date from step to step."""

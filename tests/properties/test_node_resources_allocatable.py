@@ -1,6 +1,6 @@
 """NodeResourcesAllocatable's columns against Go's arithmetic, node by node."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.plugins.gallery.node_resources_allocatable import (
@@ -9,6 +9,7 @@ from eventsched.plugins.gallery.node_resources_allocatable import (
     WeightedResource,
 )
 from tests.builders import added, engine_of, make_node, make_pod, observed
+from tests.properties.strategies import deterministic
 
 GPU = "example.com/gpu"
 RESOURCES = ("cpu", "memory", GPU)
@@ -38,7 +39,7 @@ def expected(weights: dict[str, int], mode: str, sizes: list[tuple[int, ...]]) -
     return [(each - low) * 100 // (high - low) if high > low else 0 for each in raw]
 
 
-@settings(deadline=None)
+@deterministic(100)
 @given(
     st.dictionaries(st.sampled_from(RESOURCES), WEIGHTS, min_size=1),
     st.sampled_from(["Least", "Most"]),

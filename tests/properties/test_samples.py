@@ -1,6 +1,6 @@
 """Samples against the plainest code, while nodes come and go and time passes."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
@@ -8,6 +8,7 @@ from eventsched.domain.records import SamplesTaken, Stimulus
 from eventsched.plugins.gallery.network_traffic import NetworkTraffic, NetworkTrafficArgs
 from eventsched.scheduling.engine import Engine
 from tests.builders import SECOND, added, engine_of, make_node, make_pod, observed
+from tests.properties.strategies import deterministic
 
 NAMES = st.sampled_from("abcd")
 VALUES = st.dictionaries(NAMES, st.floats(0, 1e12), max_size=4)
@@ -45,7 +46,7 @@ def plain(nodes: set[str], values: dict[str, float]) -> dict[str, int]:
     return {name: 100 - 100 * each // largest if largest else 100 for name, each in raw.items()}
 
 
-@settings(deadline=None)
+@deterministic(100)
 @given(STEPS)
 def test_scores_are_those_of_the_rule(steps: list[tuple[int, object]]) -> None:
     """Kept up to date from step to step, and after a restart at any of them."""

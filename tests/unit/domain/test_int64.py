@@ -50,6 +50,7 @@ def test_a_column_divided_by_one_number(column: list[int], divisor: int) -> None
     assert found.tolist() == [truncated(number, divisor) for number in column]
 
 
+@deterministic(100)
 @given(st.integers(-(2**70), 2**70))
 def test_numbers_wrap_around(number: int) -> None:
     assert int64.wrapped(number) == wrapped(number)

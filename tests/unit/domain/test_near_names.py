@@ -4,10 +4,11 @@ import re
 from difflib import SequenceMatcher, get_close_matches
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import near_names
+from tests.properties.strategies import deterministic
 
 _names = st.text("ab-1", max_size=8) | st.text(max_size=8)
 _NODES = [f"node-{number:05d}" for number in range(20_000)]
@@ -23,7 +24,7 @@ def _folded(name: str) -> list[str | int]:
     return [int(text) if place % 2 else text for place, text in enumerate(texts)]
 
 
-@settings(deadline=None)
+@deterministic(100)
 @given(name=_names, known=st.lists(_names, max_size=60), ratio=st.sampled_from([0.3, 0.5, 0.6]))
 def test_the_names_are_those_that_difflib_finds(name: str, known: list[str], ratio: float) -> None:
     known = [other for other in known if other == name or _folded(other) != _folded(name)]

@@ -16,6 +16,7 @@ from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.seen_stimuli import ROW_REST, as_seen
 from tests.builders import make_node
+from tests.properties.strategies import deterministic
 
 BEFORE = tuple(flag for flag in CURRENT if flag != Behaviour.REUSES_ROWS)
 
@@ -131,6 +132,7 @@ def test_columns_do_not_grow_with_the_nodes_that_were_ever_there() -> None:
     assert len(table._derived) == 1
 
 
+@deterministic(100)
 @given(st.lists(st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 4))), max_size=40))
 def test_a_column_answers_like_a_list(puts: list[tuple[int, int | None]]) -> None:
     column, expected = DictionaryColumn([], 6), list[int | None]()

@@ -16,6 +16,7 @@ from eventsched.domain.objects import CPU, Image, Node, Pod, canonical
 from eventsched.history.replay.tolerances import escaped, has_edges, unescaped
 from tests.builders import added, engine_of, make_node, make_pod, observed
 from tests.old_logs import HISTORIES, TOLERATED
+from tests.properties.strategies import deterministic
 
 
 def replayed(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[int, dict[str, Any]]:
@@ -64,6 +65,7 @@ def test_nothing_else_is_tolerated(
 texts = st.text(st.sampled_from('ab\\u0ffd"\0\ufffd{}é\n'), max_size=12)
 
 
+@deterministic(100)
 @given(st.dictionaries(texts, texts, max_size=4))
 def test_escapes_are_read_and_nothing_else(value: dict[str, str]) -> None:
     """Whatever 0.1 made of a text, the text is the same."""

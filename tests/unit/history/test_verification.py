@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.cli.main import main
@@ -28,6 +28,7 @@ from eventsched.history.verify.verification import Result, verify, verify_file
 from eventsched.history.verify.verified_chain import batch_hash
 from eventsched.history.verify.verified_file import LogFile
 from eventsched.history.verify.verified_log import BatchRow, NoLogError
+from tests.properties.strategies import deterministic
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.jsonl.gz"))
 SMALL = next(path for path in HISTORIES if path.name == "0.1-cluster.jsonl.gz")
@@ -371,7 +372,7 @@ def test_a_damaged_file_is_corrupt_where_it_is_read(tmp_path: Path) -> None:
         list(log.read())
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+@deterministic(300)
 @given(data=st.data())
 def test_whatever_byte_is_changed_it_is_found_or_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain.records.verdicts import (
@@ -21,6 +21,7 @@ from eventsched.eventlog import vectors
 from eventsched.history.verify.verified_decisions import normalized as verified
 from eventsched.history.verify.verified_log import Packed
 from eventsched.history.verify.verified_vectors import Expander, LostError, VectorError
+from tests.properties.strategies import deterministic
 
 
 def column(data: st.DataObject, size: int, *, narrow: bool) -> Any:
@@ -36,7 +37,7 @@ def values(size: int, least: int, most: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(least, most), min_size=size, max_size=size)
 
 
-@settings(deadline=None, max_examples=100)
+@deterministic(100)
 @given(data=st.data(), kept=st.sampled_from([0, 300, 10**9]))
 def test_details_expand_to_what_was_packed(data: st.DataObject, kept: int) -> None:
     stored: dict[int, Packed] = {}
@@ -175,7 +176,7 @@ def test_a_bitmap_says_rows_from_its_lowest_bit_on() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted({*Normalization} - {Normalization.OWN}))
-@settings(deadline=None)
+@deterministic(100)
 @given(raw=st.lists(st.integers(0, 500), min_size=1))
 def test_normalised_scores_are_found_by_the_same_rules(kind: Normalization, raw: list[int]) -> None:
     values = np.array(raw) % (101 if kind is Normalization.IDENTITY else 501)

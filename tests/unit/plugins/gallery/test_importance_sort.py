@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
@@ -11,6 +11,7 @@ from eventsched.domain.objects.integers import integer
 from eventsched.plugins.gallery.importance_sort import ImportanceSort, ImportanceSortArgs
 from eventsched.scheduling.engine import Engine
 from tests.builders import added, attempted, engine_with, make_node, make_pod, observed
+from tests.properties.strategies import deterministic
 
 
 def pod(name: str, importance: str | None, key: str = "importance", **fields: Any) -> Pod:
@@ -73,7 +74,7 @@ def test_a_pod_that_becomes_important_goes_first() -> None:
     assert order(made) == ["b", "a"]
 
 
-@settings(deadline=None)
+@deterministic(100)
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**70), 2**70).map(str), st.text(max_size=3))))
 def test_the_order_is_that_of_the_numbers(texts: list[str | None]) -> None:
     """Held against sorting by hand."""

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
@@ -11,6 +11,7 @@ from eventsched.domain.draw import draw, mixed, name_hash
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.plugins.gallery.random_score import RandomScore
 from tests.builders import added, attempted, engine_of, make_node, make_pod, observed
+from tests.properties.strategies import deterministic
 
 WORD = 2**64
 
@@ -23,7 +24,7 @@ def mixed_by_hand(key: int, name: str) -> int:
     return z ^ z >> 31
 
 
-@settings(deadline=None)
+@deterministic(100)
 @given(st.integers(0, WORD - 1), st.lists(st.text(max_size=20)))
 def test_the_vector_is_what_the_formula_says(key: int, names: list[str]) -> None:
     """One element by one."""
