@@ -99,9 +99,9 @@ def test_an_older_snapshot_helps_if_the_newest_does_not(database: str, damaged: 
     """A replica begins with it, rather than with the first record."""
 
     async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
-        for name in ("a", "b"):
+        for name, bound in (("a", 30), ("b", 60)):
             scene.cluster.put(*pods(30, name))
-            await until(lambda: scene.settled)
+            await until(lambda bound=bound: scene.bound == bound and scene.settled)  # type: ignore[misc]
 
     async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.booth.stood)
@@ -124,7 +124,7 @@ def test_without_a_usable_snapshot_the_log_is_read_from_its_first_record(databas
 
     async def first(scene: Scene, _: "asyncio.Task[None]") -> None:
         scene.cluster.put(*pods(30, "a"))
-        await until(lambda: scene.settled)
+        await until(lambda: scene.bound == 30 and scene.settled)
 
     async def second(scene: Scene, _: "asyncio.Task[None]") -> None:
         await until(lambda: scene.booth.stood)
