@@ -9,11 +9,13 @@ import pytest
 
 from eventsched.cli.main import main
 
+HOSTNAME = "kubernetes.io/hostname"
+
 
 def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
     allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
     return {
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {}},
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {HOSTNAME: name}},
         "spec": spec, "status": {"allocatable": allocatable},
     }  # fmt: skip
 
@@ -56,6 +58,39 @@ def on(name: str) -> dict[str, Any]:
     }
 
 
+def claimed(volume: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+                 "volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound" if volume else "Pending"},
+    }  # fmt: skip
+
+
+def local_volume(node_name: str, claim: str = "") -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node_name]}]}
+    reference = {"claimRef": {"namespace": "default", "name": claim}} if claim else {}
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"},
+        "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+                 "capacity": {"storage": "1Gi"}, "local": {"path": "/d"},
+                 "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, **reference},
+        "status": {"phase": "Bound" if claim else "Available"},
+    }  # fmt: skip
+
+
+def provided(objects: dict[str, Any], node_name: str) -> None:
+    objects["v"] = local_volume(node_name)
+
+
+LOCAL = {
+    "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
+    "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer",
+}  # fmt: skip
+VOLUME: dict[str, Any] = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}
+RUNNING = pod("2", nodeName="w1")
+RUNNING["metadata"]["name"] = "running"
 GPU = tainted("gpu", "gpu", "64")
 labelled({"gpu": GPU}, "gpu")
 CASES = [
@@ -74,6 +109,13 @@ CASES = [
      "big"),
     ([node("small", "2"), node("big", unschedulable=True), pod("3")], "NodeResourcesFit",
      "uncordon 1 node, if meant for such pods", opened, "big"),
+    ([node("w1"), node("w2"), RUNNING, LOCAL, claimed(), pod("3", **VOLUME)], "NodeResourcesFit",
+     "create a volume that fits its claims on node w2 with room (`eventsched explain "
+     "default/p --why-not w2` proves it); or add a node", provided, "w2"),
+    ([node("w1", unschedulable=True), node("w2"), LOCAL, claimed("v"), local_volume("w1", "c"),
+      pod(**VOLUME)], "VolumeBinding",
+     "open, make room on, or add a node that the node affinity of its PersistentVolume names",
+     opened, "w1"),
 ]  # fmt: skip
 
 

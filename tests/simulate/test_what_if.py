@@ -234,6 +234,10 @@ def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> No
             "the range: holds no decision from position 0 to 5; the next one after it is at",
         ),
         (["--what-if", "--from", "999999"], "--from: the log ends at position "),
+        (
+            ["--what-if", "--from", "378"],
+            "--from: is position 378, not before the end of the log (378)",
+        ),
         (["--what-if", "--from", "soon"], "--from: 'soon' is neither a position nor a time"),
     ],
 )

@@ -272,6 +272,9 @@ def _stretch(opened: OpenLog, options: argparse.Namespace) -> Stretch:
     end = opened.log.head.next
     if options.until is not None:
         end = opened.position(options.until, "--until")
+    if end <= folded.position and options.until is None:
+        problem = f"is position {folded.position}, not before the end of the log ({end})"
+        raise InputError("--from", problem, "name an earlier one")
     if end <= folded.position:
         problem = f"is position {end}, not after the beginning ({folded.position})"
         raise InputError("--until", problem, "name a later one")

@@ -21,7 +21,12 @@ from eventsched.history.explain.conclusions.named_refusal import (
     TAINT,
     named_refusal,
 )
-from eventsched.history.explain.conclusions.remedies import Circumstances, next_step, remedy
+from eventsched.history.explain.conclusions.remedies import (
+    NO_VOLUME_FITS,
+    Circumstances,
+    next_step,
+    remedy,
+)
 from eventsched.history.explain.explanation import ExplainedAttempt, Explanation, NodeRefusals
 from eventsched.history.explain.waits import waits_of_attempt
 from eventsched.scheduling.queueing.queue_index import FLUSH_AFTER
@@ -150,6 +155,7 @@ def _circumstances(explained: Explanation) -> Circumstances:
         for plugin in (CORDON, TAINT)
     }
     examples = [node for rows in refused.values() for row in rows for node in row.examples]
+    unmatched = [row for row in last.refusals if NO_VOLUME_FITS in row.reasons]
     return Circumstances(
         sum(row.nodes for row in refused[TAINT]),
         sum(row.nodes for row in refused[CORDON]),
@@ -158,6 +164,8 @@ def _circumstances(explained: Explanation) -> Circumstances:
         explained.closed,
         explained.unselected,
         too_small=_too_small(last.refusals),
+        without_volume=sum(row.nodes for row in unmatched),
+        without_volume_example=next((node for row in unmatched for node in row.examples), ""),
     )
 
 

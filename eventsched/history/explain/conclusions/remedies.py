@@ -115,6 +115,16 @@ _OF_CODES = {
     "multipoint-communicating-pluginRefused": "remove the mark for which that plugin refuses it",
 }
 """What to do about a refusal with a code of reason_codes.py, as an imperative phrase."""
+NO_VOLUME_FITS = "node(s) didn't find available persistent volumes to bind"
+_OF_VOLUME_REASONS = {
+    "node(s) didn't match PersistentVolume's node affinity": "open, make room on, or add a node"
+    " that the node affinity of its PersistentVolume names, or give it another volume",
+    "node(s) did not have enough free storage": "add a node with more storage for its claims, or"
+    " lower what they request",
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)": "create the"
+    " PersistentVolume that its claim names, or delete the claim and create it again",
+}
+"""What to do about the other reasons of VolumeBinding: one more volume would not help."""
 _BY_TAINTS = ("TaintToleration", "NodeUnschedulable")
 _OF_ANY_CODE = "run `eventsched explain {pod} --why-not NODE`, which looks for a change that helps"
 
@@ -125,7 +135,8 @@ class Circumstances(NamedTuple):
     the attempt's message, which says why preemption did not help; which of these nodes are large
     enough for the pod, None if that was not checked; the open nodes that are, and that only its
     node selector or affinity leaves out; a node that lacks room for the pod, "" if none is
-    named; and why open nodes are too small for it even if empty."""
+    named; why open nodes are too small for it even if empty; and how many nodes have room for it
+    but no volume for its claims, with one of these."""
 
     tainted: int = 0
     cordoned: int = 0
@@ -135,6 +146,8 @@ class Circumstances(NamedTuple):
     unselected: UnselectedNodes = UnselectedNodes()
     full: str = ""
     too_small: Sequence[str] = ()
+    without_volume: int = 0
+    without_volume_example: str = ""
 
 
 def next_step(
@@ -160,6 +173,9 @@ def next_step(
         if circumstances.full and not closed_nodes and not repairing:
             command = why_not_command(pod_name, circumstances.full)
             steps[0] += f" ({command} says what it would take there)"
+        if circumstances.without_volume:
+            # Room does not give a volume. The nodes without room were not asked for one.
+            steps.insert(0, _volume_where_room_is(circumstances, pod_name))
         return "; or ".join([*steps, *repairing])
     if plugin == "NodeAffinity":
         steps = [_selected(pod, reasons, pod_name, circumstances)]
@@ -170,9 +186,18 @@ def next_step(
     if missing is not None and plugin.startswith(_OF_VOLUMES):
         return f"create the PersistentVolumeClaim {missing[1]} in the pod's namespace"
     for reason in reasons or ("",):
+        if plugin == "VolumeBinding" and reason in _OF_VOLUME_REASONS:
+            return _OF_VOLUME_REASONS[reason]
         if known := _OF_CODES.get(reason_code(plugin, reason)):
             return known
     return _OF_ANY_CODE.format(pod=shlex.quote(pod_name))
+
+
+def _volume_where_room_is(circumstances: Circumstances, pod_name: str) -> str:
+    node, number = circumstances.without_volume_example, circumstances.without_volume
+    where = f"node {node}" if number == 1 else f"one of {number} nodes"
+    proof = f"{why_not_command(pod_name, node)} proves it"
+    return f"create a volume that fits its claims on {where} with room ({proof})"
 
 
 def _lacking(reasons: Sequence[str]) -> list[str]:
