@@ -1,6 +1,7 @@
 """``eventsched``: the commands. exit_codes.py explains their exit codes."""
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -55,6 +56,8 @@ _REMEDIES = {
     "53": "give it more room, and start again",
 }
 """Remedies by the first characters of the SQLSTATE."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a file that output is redirected to."""
 
 
 _SIGNED_VALUES = {"replay": "--nodes"}
@@ -149,6 +152,8 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     owns_process = arguments is None
+    if sys.stdout is None:  # it was closed; the next file that is opened must not take its place
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     arguments = sys.argv[1:] if arguments is None else arguments
     fall_back_to_ascii(sys.stdout)
     if arguments[:1] == [name_offer.COMMAND]:
@@ -165,6 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with paged(wanted=has_pager(options), ends_unread=ends_unread(options)):
             code = options.run(options)
+        sys.stdout.flush()
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe; the interpreter must not flush into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -187,6 +193,10 @@ def _reported(error: BaseException) -> tuple[str, int] | None:
     """The one-line message and the exit code of an expected error; None for any other."""
     if isinstance(error, InputError):
         return str(error), BAD_INPUT
+    if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+        # Where output stays, the interpreter would flush it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return f"the output cannot be written: {error.strerror}; make room there", ENVIRONMENT
     if isinstance(error, UnavailableError):
         return " ".join(str(error).split()), ENVIRONMENT  # initdb and the server write many lines
     if isinstance(error, (FencedError, ConflictError)):

@@ -36,8 +36,9 @@ def offer(name: str, known: Collection[str], otherwise: str = "") -> str:
 
 def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) -> list[str]:
     """The names that are most like this one, the nearest first: those that
-    ``difflib.get_close_matches`` finds, unless more than ``_MOST_COMPARED`` could be as near. If
-    some differ from it only in case or in zeros before a number, these alone."""
+    ``difflib.get_close_matches`` finds, unless more than ``_MOST_COMPARED`` could be as near; of
+    equally near ones those that begin and end alike. If some differ from it only in case or in
+    zeros before a number, these alone."""
     names = [other for other in known if _could_be_near(name, other, least_ratio)]
     if same := {other for other in names if other != name and _are_alike(name, other)}:
         return sorted(same)[:_OFFERED]
@@ -46,8 +47,9 @@ def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) 
     largest = _largest_ratios(name, names)
     matcher = SequenceMatcher()
     matcher.set_seq2(name)
-    found: list[tuple[float, str]] = []
-    order = np.lexsort((-_common_ends(name, names), -largest))
+    found: list[tuple[float, int, str]] = []
+    ends = _common_ends(name, names)
+    order = np.lexsort((-ends, -largest))
     for place in order[:_MOST_COMPARED].tolist():
         least = found[0][0] if len(found) == _OFFERED else least_ratio
         if largest[place] < least:
@@ -56,8 +58,8 @@ def nearest(name: str, known: Iterable[str], least_ratio: float = _LEAST_RATIO) 
         ratio = matcher.ratio()
         if ratio >= least:
             keep = heappushpop if len(found) == _OFFERED else heappush
-            keep(found, (ratio, names[place]))
-    return [near for _, near in sorted(found, reverse=True)]
+            keep(found, (ratio, int(ends[place]), names[place]))
+    return [near for *_, near in sorted(found, reverse=True)]
 
 
 def _are_alike(name: str, other: str) -> bool:

@@ -1,6 +1,7 @@
 """``eventsched explain``: what it shows is what the records say, from Postgres as from memory."""
 
 import json
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -381,13 +382,21 @@ def test_the_nearest_name_is_suggested_among_many(one_server: Server) -> None:
             connection.execute(
                 "INSERT INTO eventsched_log.pod (stream, uid, namespace, name, seq)"
                 " SELECT 1, gen_random_uuid(), 'shop', 'web-' || n || '-checkout', 1000 + n"
-                " FROM generate_series(1000, 4000) AS n"
+                " FROM generate_series(1000, 7000) AS n"
+            )
+            connection.execute(  # thousands share as many pairs of characters with it
+                "INSERT INTO eventsched_log.pod (stream, uid, namespace, name, seq)"
+                " SELECT 1, gen_random_uuid(), 'shop', 'pod-' || lpad(n::text, 6, '0'), 9000 + n"
+                " FROM generate_series(0, 20000) AS n"
             )
         evidence = StoredEvidence(Reader(url, ODD))
         with pytest.raises(InputError) as refused:
             explain(evidence, "shop/web-3789-chekcout")
         assert refused.value.remedy.startswith("did you mean shop/web-3789-checkout")
-        assert len(evidence.similar("web-3789-chekcout")) < 1_000
+        assert len(evidence.similar("web-3789-chekcout")) == 5_000
+        with pytest.raises(InputError) as refused:
+            explain(evidence, "shop/pod-0007x7")
+        assert re.match(r"did you mean shop/pod-0007\d7", refused.value.remedy)
 
 
 def test_explain_shows_counts_if_vectors_are_missing(one_server: Server) -> None:

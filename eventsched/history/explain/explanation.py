@@ -5,7 +5,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from eventsched.domain import near_names, records
@@ -41,6 +40,8 @@ from eventsched.history.explain.sample_ages import SampleAge, sample_ages_at
 from eventsched.history.undecided_pods import undecided_error
 
 _SUGGESTED = 3
+_LEAST_RATIO = 0.6
+"""The least likeness of names that are offered."""
 _OWN_CAUSES = frozenset(
     {MoveCause.POD_ADD, MoveCause.ATTEMPT_FAILED, MoveCause.BACKOFF_COMPLETE, MoveCause.FLUSH}
 )
@@ -236,10 +237,10 @@ def find_pod(evidence: Evidence, name: str) -> tuple[LoggedPod, tuple[LoggedPod,
 
 def suggestion(name: str, known: list[str]) -> str:
     """The remedy for an unknown name: the nearest of the known full names."""
-    nearest = get_close_matches(name, known, _SUGGESTED)
+    nearest = near_names.nearest(name, known, _LEAST_RATIO)
     if not nearest:  # a bare name, or one with another namespace
         bare = {full_name.rpartition("/")[2]: full_name for full_name in reversed(known)}
-        matches = get_close_matches(name.rpartition("/")[2], bare, _SUGGESTED)
+        matches = near_names.nearest(name.rpartition("/")[2], bare, _LEAST_RATIO)
         nearest = [bare[match] for match in matches]
     if nearest:
         return f"did you mean {' or '.join(nearest)}?"

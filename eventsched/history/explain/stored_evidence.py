@@ -16,7 +16,7 @@ from eventsched.eventlog.postgres.stored_batch import decode_records
 from eventsched.history.explain.evidence import LOOKED_BACK, LoggedPod, is_about, uid_key
 from eventsched.history.explain.record_text import concerns, pod_of
 
-_SIMILAR_NAMES = 200
+_SIMILAR_NAMES = 5_000
 """The largest number of names that are compared with an unknown one."""
 
 _PODS = "SELECT uid, namespace, name, seq FROM eventsched_log.pod WHERE stream = :s"
