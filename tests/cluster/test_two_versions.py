@@ -130,9 +130,7 @@ def test_two_versions_under_load(two: TwoVersions, namespace: str) -> None:
         back.kill()
         newer.leads(WITHIN)
         two.goes_on()
-        pods.stop()
-        pods.leave_room()
-        two.observer.wait_placed(WITHIN)  # in here: a pod may still wait for its claim
+        pods.come_to_rest(two.observer, WITHIN)
     assert two.records(KIND) == 0
     assert migrations.require(two.database) == PRE
     log = newer.log()

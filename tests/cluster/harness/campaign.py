@@ -147,10 +147,7 @@ class Campaign:
         """The load ends, and everything comes to rest: whatever is there has a node, and all that
         was seen and logged fits together. Raises AssertionError, TimeoutError."""
         self.proxy.clear()
-        self.load.stop()
-        self.load.leave_room()
-        wait_for(self._all_placed, "the pods have nodes", 180.0, 1.0)
-        self.observer.wait_placed()
+        self.load.come_to_rest(self.observer)
         wait_for(self._is_logged, "the nodes of the pods are in the log", 60.0, 1.0)
         log = self.scheduler.log()
         self.observer.check(log)
@@ -166,14 +163,6 @@ class Campaign:
             time.monotonic() - self._began,
             self._longest,
         )
-
-    def _all_placed(self) -> bool:
-        try:
-            self.observer.wait_placed(5.0)
-        except TimeoutError:
-            self.load.let_through()
-            return False
-        return True
 
     def _is_logged(self) -> bool:
         bound = {each.uid for each in self.scheduler.log().of(PodBound)}

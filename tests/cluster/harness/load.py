@@ -9,7 +9,7 @@ from random import Random
 from typing import Self
 
 from eventsched.domain.records import PodBound
-from tests.cluster.harness.client import ApiError, Object
+from tests.cluster.harness.client import ApiError, Object, wait_for
 from tests.cluster.harness.manifests import (
     claim,
     mounted,
@@ -19,6 +19,7 @@ from tests.cluster.harness.manifests import (
     storage_class,
     volume,
 )
+from tests.cluster.harness.observer import Observer
 from tests.cluster.harness.plane import ADMIN, ControlPlane
 from tests.cluster.harness.scheduler import Log
 from tests.cluster.harness.volume_binder import VolumeBinder
@@ -111,13 +112,31 @@ class Load:
         if self._failure is not None:
             raise self._failure
 
-    def leave_room(self) -> None:
-        """After ``stop``: deletes pods until all that are left fit somewhere."""
+    def come_to_rest(self, observer: Observer, within: float = 180.0) -> None:
+        """No more changes, and room for all pods that are left: waits until each has a node. Call
+        it in the block, as some still wait for their claims. Raises what went wrong,
+        TimeoutError."""
+        self.stop()
+        self._leave_room()
+        self._let_through()
+
+        def all_placed() -> bool:
+            try:
+                observer.wait_placed(5.0)
+            except TimeoutError:
+                self._let_through()
+                return False
+            return True
+
+        wait_for(all_placed, "the pods have nodes", within, 1.0)
+
+    def _leave_room(self) -> None:
+        """Deletes pods until all that are left fit somewhere."""
         self._look()
         while sum(self._pods.values()) > self._room * 0.4:
             self._delete()
 
-    def let_through(self) -> None:
+    def _let_through(self) -> None:
         """One more pod, which releases those that wait at Permit."""
         self._create(f"next-{self.created}", pod(f"next-{self.created}", cpu="10m"))
 

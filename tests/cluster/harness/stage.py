@@ -60,19 +60,7 @@ class Stage:
 
     def calm(self, pods: Load) -> Log:
         """The same, after a load."""
-        pods.stop()
-        pods.leave_room()
-        pods.let_through()
-
-        def all_placed() -> bool:
-            try:
-                self.observer.wait_placed(5.0)
-            except TimeoutError:
-                pods.let_through()
-                return False
-            return True
-
-        wait_for(all_placed, "the pods have nodes", 180.0, 1.0)
+        pods.come_to_rest(self.observer)
         return self.settled()
 
     def bindings(self, name: str = "") -> list[int]:
