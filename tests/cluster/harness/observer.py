@@ -123,15 +123,22 @@ class Observer:
         return decisions
 
     def _wait_reported(self, log: Log, within: float) -> None:
-        """Waits until all expected Events exist, including those of deleted pods."""
+        """Waits until all expected Events exist, including those of deleted pods, and until the
+        pods that they are about were seen on their nodes: this watch may be behind."""
         names = log.names
         here = f"{self._namespace}/"
         owed = {each for each in grounds(log).owed if names[each[1]].startswith(here)}
         owed |= {("Scheduled", uid) for uid in self.pods if uid in self.placed}
 
         def lacking() -> list[str]:
-            missing = owed - set(self._reported())
-            return sorted(f"{reason} of {names.get(uid)}" for reason, uid in missing)
+            reported = set(self._reported())
+            unseen = (
+                set()
+                if self._had_gap
+                else {uid for reason, uid in reported if reason == "Scheduled"} - set(self.placed)
+            )
+            missing = [f"{reason} of {names.get(uid)}" for reason, uid in owed - reported]
+            return sorted(missing) + sorted(f"a look at {names.get(uid)}" for uid in unseen)
 
         try:
             wait_for(lambda: not lacking(), "all Events are there", within)
@@ -165,14 +172,17 @@ class Observer:
                 time.sleep(0.2)  # the API server is down
             except ApiError as refused:
                 if refused.answer.status == 410:
-                    self._version = self._relist()
+                    self._version = ""
+                else:
+                    time.sleep(0.2)  # the API server has just started
 
     def _follow(self) -> None:
+        self._version = self._version or self._relist()
         asked = {"resourceVersion": self._version, "allowWatchBookmarks": "true"}
         with closing(self._client.watch("Pod", seconds=_TURN, **asked)) as events:
             for event in events:
                 if event["type"] == "ERROR":
-                    self._version = self._relist()
+                    self._version = ""
                     return
                 found = event["object"]
                 if event["type"] == "DELETED":
