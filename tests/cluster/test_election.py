@@ -9,9 +9,11 @@ from eventsched.cluster.kube.lease.candidate import Timing
 from eventsched.cluster.kube.lease.election import LeaseParticipant
 from tests.cluster.harness.client import Object
 from tests.cluster.harness.plane import ControlPlane
+from tests.waiting import LIMIT
 
 SCHEDULER = "system:kube-scheduler"
 SHORT = Timing(lease_duration=3.0, renew_deadline=1.5, retry_period=0.3)
+STEADY = Timing(lease_duration=60.0, renew_deadline=50.0, retry_period=0.3)
 PATIENT = Timing(lease_duration=120.0, renew_deadline=100.0, retry_period=50.0)
 
 
@@ -112,7 +114,7 @@ def test_a_lease_is_renewed_and_taken_when_its_holder_is_gone(plane: ControlPlan
 
 def test_what_others_wrote_into_its_metadata_stays(plane: ControlPlane) -> None:
     async def play(candidate: Callable[..., LeaseParticipant]) -> Object:
-        first = candidate("a_1", SHORT)
+        first = candidate("a_1", STEADY)
         await first.won()
         labels = {"metadata": {"labels": {"example.org/kept": "yes"}}}
         plane.admin.patch("Lease", "kube-scheduler", labels, "kube-system",
@@ -137,7 +139,7 @@ def test_another_name_needs_a_role_of_its_own(plane: ControlPlane) -> None:
         )
         election.start()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(LIMIT):
                 while len(election._refusals.present) < 2:
                     await asyncio.sleep(0.01)
             return election._refusals.present

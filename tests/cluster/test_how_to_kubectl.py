@@ -21,7 +21,7 @@ import yaml
 from eventsched.cli.main import main as eventsched
 from eventsched.kubectl_plugin.plugin_commands import main, parser
 from tests.api.test_serve import serving
-from tests.cluster.harness.client import Client, Object
+from tests.cluster.harness.client import Client, Object, wait_for
 from tests.cluster.harness.manifests import pod
 from tests.cluster.harness.plane import ControlPlane
 from tests.databases import ROOT
@@ -127,7 +127,8 @@ def publish(plane: ControlPlane, namespace: str, url: str, name: str = "eventsch
 
 
 def grant(plane: ControlPlane, namespace: str, account: str, rule: Object, home: str) -> None:
-    """Lets a service account of a namespace do something in another."""
+    """Lets a service account of a namespace do something in another; returns when the API server
+    knows."""
     name = f"{account}-{rule['verbs'][0]}"
     made = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name}}
     plane.admin.create({**made, "kind": "Role", "rules": [rule]}, namespace)
@@ -135,6 +136,16 @@ def grant(plane: ControlPlane, namespace: str, account: str, rule: Object, home:
     subject = {"kind": "ServiceAccount", "name": account, "namespace": home}
     binding = {**made, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]}
     plane.admin.create(binding, namespace)
+    asked = {
+        "namespace": namespace,
+        "verb": rule["verbs"][0],
+        "group": rule["apiGroups"][0],
+        "resource": rule["resources"][0].partition("/")[0],
+        "subresource": rule["resources"][0].partition("/")[2],
+        "name": (rule.get("resourceNames") or [""])[0],
+    }
+    who = f"system:serviceaccount:{home}:{account}"
+    wait_for(lambda: plane.admin.is_allowed(who, resourceAttributes=asked), f"{name} is in force")
 
 
 def role_of_page() -> Object:
@@ -263,6 +274,7 @@ def test_a_user_of_the_chart_may_ask_the_api_and_nothing_more(
     more = {
         (verb, "", "services/proxy", PROXIED) for verb in ("get", "create")
     } | {("list", "", "services", "")}  # fmt: skip
+    wait_for(lambda: more <= rights(client, namespace), "the API server knows the role")
     assert rights(client, namespace) - rights(other, namespace) == more
     for elsewhere in ("default", SYSTEM):
         assert rights(client, elsewhere) == rights(other, elsewhere)

@@ -44,6 +44,7 @@ from tests.deploy.rendering import (
     rendered,
 )
 from tests.deploy.rights import EVERYWHERE, Right, at_home, rights
+from tests.waiting import LIMIT
 from tests.web.facts import ask
 
 ROLES = {"external-postgres": "eventsched", "second-scheduler": "my-scheduler"}
@@ -68,20 +69,32 @@ def account(plane: ControlPlane, overlay: str) -> Iterator[Client]:
     with deployed(plane, overlay):
         token = plane.service_account_token(NAMESPACES[overlay], "eventsched")
         with closing(Client(plane.url, plane.tls(), token)) as client:
+            wanted = EVERYWHERE | at_home(ROLES[overlay])
+            home = NAMESPACES[overlay]
+            wait_for(
+                lambda: not wanted - set(rights(reviewed(client, home)["resourceRules"])),
+                "the API server knows its roles",
+            )
             yield client
     for lease in (ROLES[overlay], "other"):
         plane.admin.call("DELETE", plane.admin.path("Lease", lease, NAMESPACES[overlay]))
 
 
-def rules_for(client: Client, namespace: str) -> set[Right]:
-    """All that the client may do there."""
+def reviewed(client: Client, namespace: str) -> Object:
+    """What the API server says about the client's rights there."""
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
         "metadata": {},
         "spec": {"namespace": namespace},
     }
-    status = client.create(review)["status"]
+    status: Object = client.create(review)["status"]
+    return status
+
+
+def rules_for(client: Client, namespace: str) -> set[Right]:
+    """All that the client may do there."""
+    status = reviewed(client, namespace)
     assert not status["incomplete"]
     return set(rights(status["resourceRules"])) - AUTHENTICATED
 
@@ -145,7 +158,7 @@ async def everything_watched(kubeconfig: Path) -> list[int]:
     api = await connect(kubeconfig)
     store = ClusterStore(api, lambda *_, **__: None)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT):
             await store.start()
             listed = await store.list_cluster()
     finally:
@@ -162,7 +175,7 @@ async def led(kubeconfig: Path, namespace: str, lease: str) -> list[str]:
         api, namespace=namespace, name=lease, identity="test", refusals=refusals
     )
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT):
             election.start()
             await election.won()
             await election.release()
@@ -183,7 +196,7 @@ async def everything_done(
     key = "eventsched/1@0a1b2c3d"
     answers: list[object] = []
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT):
             shown = await calls.carry_out(GetPod(**of))
             assert isinstance(shown, PodShown)
             version = shown.seen.resource_version
@@ -253,7 +266,7 @@ def test_it_may_have_its_lease_and_no_other(account: Client, overlay: str) -> No
     made["spec"]["holderIdentity"] = "two"
     assert account.replace(made)["spec"]["holderIdentity"] == "two"
     only = {"fieldSelector": f"metadata.name={name}"}
-    with closing(account.watch("Lease", home, seconds=5, **only)) as events:
+    with closing(account.watch("Lease", home, seconds=30, **only)) as events:
         # It may begin with what the server had kept.
         holders = (each["object"]["spec"]["holderIdentity"] for each in events)
         assert "two" in holders

@@ -86,7 +86,10 @@ def test_readers_are_who_the_cluster_says(plane: ControlPlane, namespace: str) -
         ("/configz", prometheus): 403,
         ("/configz", plane.token(ADMIN)): 200,
     }
+    who = f"system:serviceaccount:{namespace}:prometheus"
+    asked = {"path": "/metrics", "verb": "get"}
     try:
+        wait_for(lambda: admin.is_allowed(who, nonResourceAttributes=asked), "it may read metrics")
         kubeconfig = _kubeconfig(plane, "system:kube-scheduler")
         assert asyncio.run(_statuses(kubeconfig, list(expected))) == list(expected.values())
     finally:

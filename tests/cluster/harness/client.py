@@ -13,6 +13,8 @@ from contextlib import closing
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from tests.waiting import LIMIT
+
 Object = dict[str, Any]
 T = TypeVar("T")
 
@@ -227,6 +229,17 @@ class Client:
         path = self.path("Pod", where["name"], where["namespace"], "binding")
         return self.call("POST", path, body)
 
+    def is_allowed(self, user: str, **asked: object) -> bool:
+        """Whether a user may do something (``resourceAttributes`` or ``nonResourceAttributes``).
+        The API server learns of new roles by a watch of its own: a little later."""
+        review = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": {"user": user, **asked},
+        }
+        return bool(self.create(review)["status"]["allowed"])
+
     def watch(
         self, kind: str, namespace: str | None = None, *, seconds: int = 30, **params: object
     ) -> Generator[Object, None, None]:
@@ -274,14 +287,17 @@ class Client:
         return found
 
     def _resource(self, version: str, kind: str) -> tuple[str, bool]:
-        if version not in self._resources:
+        # Kinds of one version may be served one after the other.
+        if kind not in self._resources.get(version, {}):
             base = "/api" if "/" not in version else "/apis"
-            found = self._done(self.call("GET", f"{base}/{version}"))["resources"]
+            answer = self.call("GET", f"{base}/{version}")
             self._resources[version] = {
                 each["kind"]: (each["name"], each["namespaced"])
-                for each in found
+                for each in self._done(answer)["resources"]
                 if "/" not in each["name"]
             }
+            if kind not in self._resources[version]:
+                raise ApiError(Answer(404, f"no kind {kind} in {version}", answer.headers))
         return self._resources[version][kind]
 
     def _done(self, answer: Answer) -> Object:
@@ -292,7 +308,7 @@ class Client:
 
 
 def wait_for(
-    condition: Callable[[], T | None], what: str, within: float = 30.0, every: float = 0.1
+    condition: Callable[[], T | None], what: str, within: float = LIMIT, every: float = 0.1
 ) -> T:
     """What the condition gives once that is true. Raises TimeoutError, with what it gave or raised
     last; ApiError and OSError count as not yet."""
