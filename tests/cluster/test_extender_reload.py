@@ -15,7 +15,7 @@ from tests.cluster.harness.client import wait_for
 from tests.cluster.harness.manifests import node
 from tests.cluster.harness.plane import ADMIN, ControlPlane
 from tests.cluster.harness.scheduler import Schedulers
-from tests.cluster.test_reloads import Mount, events, reloads
+from tests.cluster.test_reloads import REPORTED, Mount, events, reloads
 from tests.waiting import joined
 
 NODES = ("b0", "b1")
@@ -125,7 +125,7 @@ def test_the_file_of_an_extender_changes_under_requests(
     lines = [line["where"] for line in process.lines() if "is refused" in line["event"]]
     fields = {where.rpartition(".")[2] for where in lines}
     assert fields == {"nodeNam", "nodeName", "port"}  # the second one is missing
-    assert set(events(plane.admin, elections)) >= {"ConfigurationReloaded", "ConfigurationRefused"}
+    wait_for(lambda: events(plane.admin, elections).keys() >= REPORTED, "both are reported")
 
 
 def test_another_profile_answers(

@@ -22,6 +22,8 @@ from tests.waiting import joined
 
 PAUSE = 0.02
 """Seconds between two pods."""
+REPORTED = {"ConfigurationReloaded", "ConfigurationRefused"}
+"""The reasons of Events about reloads."""
 FAST = {"key": "disk", "operator": "In", "values": ["fast"]}
 ONLY_FAST = {
     "name": "NodeAffinity",
@@ -156,6 +158,7 @@ def test_a_changed_file_decides_otherwise_without_a_restart(
     assert scheduler.server.pid == pid
     assert lease(plane, elections) == held
     assert [bool(began.configuration) for began in scheduler.log().of(TermBegan)] == [False, True]
+    wait_for(lambda: events(plane.admin, elections).keys() >= REPORTED, "both are reported")
     seen = events(plane.admin, elections)
     assert {each["type"] for each in seen.values()} == {"Normal", "Warning"}
     assert "addedAffinty" in seen["ConfigurationRefused"]["message"]
@@ -163,4 +166,4 @@ def test_a_changed_file_decides_otherwise_without_a_restart(
     [line] = [line for line in scheduler.lines() if "is refused" in line["event"]]
     assert line["where"].endswith("addedAffinty")
     os.kill(pid, signal.SIGHUP)
-    wait_for(lambda: reloads(scheduler, "refused") == 2, "the check that was asked for", 30.0)
+    wait_for(lambda: reloads(scheduler, "refused") == 2, "the check that was asked for")
