@@ -99,7 +99,7 @@ def test_every_placement_is_compared_and_nothing_is_written(
         assert each.node == pods.node(name)
         assert each.outcome in (PlacementMatch.SAME, PlacementMatch.DIFFERENT)
         assert each.feasible
-    assert shadow.metric("eventsched_shadow_comparisons_total") == 6
+    wait_for(lambda: shadow.metric("eventsched_shadow_comparisons_total") == 6, "6 are counted")
     shadow.kill()
     pods.create(pod("meanwhile", cpu="1", scheduler=DEFAULT))
     pods.node("meanwhile")

@@ -4,12 +4,13 @@ if one node is best, both choose it; if no node fits, both give the reason in th
 
 from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from eventsched.domain.records import Outcome, PodDecided
 from tests.cluster.harness import mixed
-from tests.cluster.harness.client import Client, Object
-from tests.cluster.harness.manifests import SCHEDULER, UPSTREAM
+from tests.cluster.harness.client import Client, Object, wait_for
+from tests.cluster.harness.manifests import SCHEDULER, UPSTREAM, pod
 from tests.cluster.harness.plane import ControlPlane
 from tests.cluster.harness.pods import condition
 from tests.cluster.harness.scheduler import Scheduler, Schedulers
@@ -75,6 +76,13 @@ class Judge:
         )
 
 
+def counts_all_nodes(judge: Judge) -> bool:
+    """Whether kube-scheduler has seen all nodes: a pod may reach it before nodes that were there
+    earlier."""
+    _, fate = judge.fate(pod("huge", cpu="1000"), UPSTREAM, keep=False)
+    return fate.message.startswith(f"0/{NODES} nodes are available")
+
+
 def fate_of(found: Object) -> Fate:
     scheduled = condition(found, "PodScheduled") or {}
     return Fate(found["spec"].get("nodeName", ""), scheduled.get("message", ""))
@@ -84,10 +92,13 @@ def test_both_choose_the_same(
     plane: ControlPlane, upstream: Server, schedulers: Schedulers, namespace: str
 ) -> None:
     scheduler = schedulers.start()
-    for each in (*mixed.nodes(NODES), *mixed.services()):
+    for each in (*mixed.services(), *mixed.nodes(NODES)):
         plane.admin.create(each, namespace)
     theirs, ours = {}, {}
+    cached = partial(scheduler.metric, "scheduler_cache_size", type="nodes")
+    wait_for(lambda: cached() == NODES, "all nodes are seen")
     with closing(Judge(plane.admin, namespace)) as judge:
+        wait_for(lambda: counts_all_nodes(judge), "kube-scheduler sees them, too")
         for manifest in mixed.pods(PODS, SEED):
             _, fate = judge.fate(manifest, UPSTREAM, keep=False)
             uid, ours[uid] = judge.fate(manifest, SCHEDULER, keep=True)

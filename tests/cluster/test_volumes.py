@@ -37,6 +37,13 @@ class Storage:
         """A claim as it is."""
         return self.client.get("PersistentVolumeClaim", name, self.namespace)
 
+    def bound(self, name: str) -> Object:
+        """A claim once it is bound, which the controller says after it has named the volume. Raises
+        TimeoutError."""
+        is_bound = f"{name} is bound"
+        wait_for(lambda: self.claim(name)["status"]["phase"] == "Bound", is_bound)
+        return self.claim(name)
+
     def selected_node(self, name: str) -> str:
         """The node that was selected for a claim, "" for none."""
         return str(self.claim(name)["metadata"].get("annotations", {}).get(SELECTED_NODE, ""))
@@ -79,8 +86,7 @@ def test_a_stateful_set_with_local_volumes(storage: Storage, schedulers: Schedul
     storage.pods.create(stateful_set("db", 2, claims=[claim("data", "local")]))
     storage.pods.wait_running(2)
     for number in range(2):
-        held = storage.claim(f"data-db-{number}")
-        assert held["status"]["phase"] == "Bound"
+        held = storage.bound(f"data-db-{number}")
         assert held["spec"]["volumeName"] == f"disk-{storage.pods.node(f'db-{number}')}"
         disk = storage.client.get("PersistentVolume", held["spec"]["volumeName"])
         assert disk["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
