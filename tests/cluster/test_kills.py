@@ -110,7 +110,7 @@ def test_after_the_commit_and_before_the_bind(stage: Stage, fault: Fault) -> Non
     stage.scheduler.start()
     assert stage.pods.node("web") == decided.node
     rule.release()
-    stage.observer.placed.pop(stage.uid("filler"), None)  # it is none of ours
+    stage.observer.forget(stage.uid("filler"))  # it is none of ours
     log = stage.settled("web")
     assert log.decisions(stage.uid("web")) == [decided]
     assert log.of(BindVoided) == []

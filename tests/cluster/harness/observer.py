@@ -86,6 +86,12 @@ class Observer:
         except TimeoutError as late:
             raise TimeoutError(f"{late}; {lost()}") from None
 
+    def forget(self, uid: str) -> None:
+        """Expects nothing of a pod that another scheduler has placed, once it was seen on its node.
+        Raises TimeoutError."""
+        wait_for(lambda: uid in self.placed, f"{uid} is seen on a node")
+        del self.placed[uid]
+
     def check(self, log: Log, within: float = 60.0) -> None:
         """All that has to be so once everything is at rest. Raises AssertionError."""
         self._wait_reported(log, within)
