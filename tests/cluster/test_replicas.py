@@ -142,11 +142,9 @@ def test_an_append_of_a_leader_that_was_replaced_is_refused(stage: Stage) -> Non
     second = stage.second(lease="two", **LONG).start()
     stage.pods.node("p2", 60.0)
     late.release()
-    wait_for(
-        lambda: first.metric("eventsched_log_fenced_appends_total") == 1, "it is refused", 60.0
-    )
+    # It leads again at once, for its lease is still its own, and may be replaced a second time.
+    wait_for(lambda: first.metric("eventsched_log_fenced_appends_total"), "it is refused", 60.0)
     wait_for(lambda: said(first, "deposed"), "it says so")
-    # It would lead again at once, for its lease is still its own.
     first.kill()
     assert stage.bindings() == before
     stage.placed("p3")
@@ -160,7 +158,7 @@ def test_a_leader_without_work_learns_that_it_was_replaced(stage: Stage) -> None
     stage.placed("p1")
     second = stage.second(lease="two", **LONG).start()
     began = time.monotonic()
-    wait_for(lambda: said(first, "deposed"), "it is deposed", 30.0)
+    wait_for(lambda: said(first, "deposed"), "it is deposed")
     print(f"it knew {time.monotonic() - began:.1f} s after the other one led")
     first.kill()
     stage.placed("p2")

@@ -58,9 +58,10 @@ def test_a_start_after_both_were_killed_applies_a_bounded_part_of_the_log(
             for each in replicas:
                 each.kill()
             terms = _terms(replicas)
+            before = [len(_said(each, _CAUGHT_UP)) for each in replicas]
             for each in replicas:
                 each.server.start()
-            found = [_caught_up(each) for each in replicas]
+            found = [_caught_up(*each) for each in zip(replicas, before, strict=True)]
             wait_for(lambda: _terms(replicas) > terms, "one leads again", 60.0)
         observer.wait_placed()
         observer.check(replicas[0].log())
@@ -121,10 +122,14 @@ def _said(scheduler: Scheduler, event: str) -> list[Object]:
     return [each for each in scheduler.lines() if each["event"] == event]
 
 
-def _caught_up(scheduler: Scheduler) -> Object:
-    """What a replica says about its second start."""
+_CAUGHT_UP = "caught up with the log"
+
+
+def _caught_up(scheduler: Scheduler, before: int) -> Object:
+    """What a replica says about its second start; ``before`` are the lines of its first life, in
+    which it may have lost its lease and caught up again."""
 
     def lines() -> list[Object]:
-        return _said(scheduler, "caught up with the log")[1:]
+        return _said(scheduler, _CAUGHT_UP)[before:]
 
     return wait_for(lines, "it has caught up with the log", 60.0)[0]
