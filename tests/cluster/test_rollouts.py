@@ -35,16 +35,13 @@ def places(found: list[Object]) -> set[str]:
 
 def assert_ours(scheduler: Scheduler, pods: Pods, found: list[Object]) -> None:
     """Each pod is on the node of one decision in the log, and names it; so does one Event."""
-    wait_for(lambda: not scheduler.metric("eventsched_reports_waiting"), "everything is reported")
-    events = sorted(
-        (each["regarding"]["uid"], decision(each))
-        for each in pods.client.list(EVENT, pods.namespace)
-        if each["reason"] == "Scheduled"
-    )
-    assert all(each in events for each in ((of["metadata"]["uid"], decision(of)) for of in found))
+    wanted = {(each["metadata"]["uid"], decision(each)) for each in found}
+    wait_for(lambda: wanted <= set(scheduled(pods)), "everything is reported")
+    events = scheduled(pods)
     assert len(dict(events)) == len(events)
+    wait_for(lambda: uids(found) <= bound_pods(scheduler).keys(), "the binds are in the log")
     log = scheduler.log()
-    bound = Counter(each.uid for each in log.of(PodBound))
+    bound = bound_pods(scheduler)
     chosen = {
         (stored.position, each.uid): each.node
         for stored, each in zip(log.stored, log.records, strict=True)
@@ -54,6 +51,20 @@ def assert_ours(scheduler: Scheduler, pods: Pods, found: list[Object]) -> None:
         uid = each["metadata"]["uid"]
         position = int(decision(each).partition("/")[2].partition("@")[0])
         assert (chosen[position, uid], bound[uid]) == (each["spec"]["nodeName"], 1)
+
+
+def scheduled(pods: Pods) -> list[tuple[str, str]]:
+    """Uid and decision of each Event that says that a pod was bound."""
+    return [
+        (each["regarding"]["uid"], decision(each))
+        for each in pods.client.list(EVENT, pods.namespace)
+        if each["reason"] == "Scheduled"
+    ]
+
+
+def bound_pods(scheduler: Scheduler) -> Counter[str]:
+    """How often the log has it that a pod was bound, by uid."""
+    return Counter(each.uid for each in scheduler.log().of(PodBound))
 
 
 def images(found: list[Object]) -> set[str]:
