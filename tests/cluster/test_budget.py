@@ -42,7 +42,7 @@ def test_a_pod_over_its_budget_is_parked_and_the_others_go_on(
     assert said["message"].startswith("the pod asks for more work than the budget of an attempt")
     assert "workBudget is 4,000,000" in said["message"]
     assert pods.wait_event("hostile", "FailedScheduling")["note"] == said["message"]
-    wait_for(partial(scheduler.metric, METRIC), "it is counted", 10)
+    wait_for(partial(scheduler.metric, METRIC), "it is counted")
     uid = hostile["metadata"]["uid"]
     log = scheduler.log()
     assert [(each.attempt, each.node) for each in log.of(PodDecided) if each.uid == uid] == [

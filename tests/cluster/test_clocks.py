@@ -27,7 +27,7 @@ def test_a_leaders_clock_jumps(
     whose clock is right."""
     plane.admin.create(node("a"))
     pods = Pods(plane.admin, namespace)
-    times = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "500ms"}
+    times = {"leaseDuration": "60s", "renewDeadline": "40s", "retryPeriod": "500ms"}
     where = {"resourceName": "clocks", "resourceNamespace": namespace}
     config = {"leaderElection": {"leaderElect": True, **where, **times}}
     clock = WallClock(tmp_path / "clock")

@@ -269,7 +269,7 @@ def test_postgres_is_down_at_the_start(
         # It knows the pod by now, and keeps trying.
         tried = made.postgres.connections
         wait_for(lambda: made.postgres.connections > tried + 1, "it tries again")
-        assert "[+]watches ok" in made.unready()
+        wait_for(lambda: "[+]watches ok" in made.unready(), "it watches")
         assert made.bindings() == []
         postgres.start()
         made.scheduler.leads()

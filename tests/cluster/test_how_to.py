@@ -230,9 +230,16 @@ def test_a_login_changes_under_a_scheduler(
     """The process reads its file again and goes on with its term."""
     plane.admin.create(node("a"))
     pods, file = Pods(plane.admin, namespace), tmp_path / "url"
+
+    def write(user: str) -> None:
+        """As a kubelet does it: the file is never there by halves."""
+        new = tmp_path / "new"
+        new.write_text(postgres.url.replace("postgres@", f"{user}@", 1))
+        new.replace(file)
+
     for name in ("first", "second"):
         postgres.execute(f"CREATE ROLE {name} LOGIN IN ROLE eventsched_writer")
-    file.write_text(postgres.url.replace("postgres@", "first@", 1))
+    write("first")
     with Schedulers(plane, postgres.url) as schedulers:
         scheduler = schedulers.start(settings={"database": {"urlFile": str(file)}})
         pods.create(pod("one"))
@@ -243,7 +250,7 @@ def test_a_login_changes_under_a_scheduler(
         )
         pods.create(pod("two"))
         wait_for(lambda: "not permitted to log in" in scheduler.ask("/readyz")[1], "it is refused")
-        file.write_text(postgres.url.replace("postgres@", "second@", 1))
+        write("second")
         assert pods.node("two", 60.0) == "a"
         wait_for(lambda: scheduler.log().of(PodBound)[1:], "both binds are logged")
         assert len(scheduler.log().of(TermBegan)) == 1
@@ -311,14 +318,14 @@ def test_move_from_kube_scheduler(
 
     def before(command: str) -> None:
         if " run web" in command:
-            wait_for(is_in_force, "the policy is in force", 30.0)
+            wait_for(is_in_force, "the policy is in force")
         if " get lease" in command:
             assert named.stop() == 0
             profiles = yaml.safe_load((tmp_path / "default.yaml").read_text())
             elected = schedulers.make(config=profiles)
             elected.server.start()
             wait_for(lambda: elected.ask("/readyz")[0] == 200, "it is ready", 60.0)
-            assert "standing by" in elected.ask("/readyz?verbose")[1]
+            wait_for(lambda: "standing by" in elected.ask("/readyz?verbose")[1], "it stands by")
             upstream_server.kill()
             elected.leads()
         if command.startswith("eventsched explain"):

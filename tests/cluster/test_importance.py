@@ -33,7 +33,7 @@ def come(demo: Demo) -> None:
         said = {} if importance is None else {"importance": importance}
         born = demo.pod(name, annotations=said)["metadata"]["creationTimestamp"]
         if name in ("first", "second"):
-            wait_for(partial(is_over, born), "another second", 10)
+            wait_for(partial(is_over, born), "another second")
 
 
 def is_over(second: str) -> bool:

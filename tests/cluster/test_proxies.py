@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from http.client import HTTPException
 from typing import Any
 
@@ -30,8 +31,8 @@ def proxy(plane: ControlPlane) -> Iterator[KubeProxy]:
 
 @pytest.fixture
 def through(proxy: KubeProxy) -> Iterator[Client]:
-    """A client through the proxy, that does not wait long."""
-    with closing(proxy.client(timeout=2.0)) as client:
+    """A client through the proxy."""
+    with closing(proxy.client()) as client:
         yield client
 
 
@@ -72,8 +73,10 @@ def test_what_a_fault_does_to_a_binding(
     rule = proxy.on("POST", "/binding$", fault, times=1)
 
     if isinstance(answer, type):
-        with pytest.raises(answer):
-            through.bind(made, "a")
+        with closing(proxy.client(timeout=2.0 if fault == Hang() else 60.0)) as sender:
+            wait_for(partial(sender.path, "Pod"), "it knows where pods are")
+            with pytest.raises(answer):
+                sender.bind(made, "a")
     else:
         got = through.bind(made, "a")
         told = (got.status, got.reason, got.headers.get("retry-after"))
@@ -129,7 +132,7 @@ def test_a_watch_is_stalled_edited_and_cut(
     proxy.resume_watches()
     wait_for(lambda: len(told) == 3, "the second event, twice")
     cut = proxy.cut("/nodes.*watch")
-    follower.join(10)
+    joined(follower)
 
     assert stalled == [("ADDED", "a")]
     assert told == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b")]

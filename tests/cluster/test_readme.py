@@ -63,7 +63,7 @@ class Terminal:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
@@ -99,14 +99,14 @@ def test_the_readme_leads_to_a_scheduled_pod(plane: ControlPlane, terminal: Term
     try:
         terminal.run(create)
         pods = Pods(plane.admin, "default")
-        server.until(lambda: pods.nodes() == {"web": "a"}, "it schedules")
+        server.until(lambda: pods.nodes() == {"web": "a"}, "it schedules", 180.0)
         explain, query = questions
         wait_for(lambda: "bound to a" in terminal.run(explain), "explain says why")
         assert re.search(r"\bweb\b.*\bscheduled\b.*\ba\b", terminal.run(query))
         server.kill()
         server.start()
         terminal.run(create.replace(" web ", " web2 "))
-        server.until(lambda: pods.nodes() == {"web": "a", "web2": "a"}, "it goes on")
+        server.until(lambda: pods.nodes() == {"web": "a", "web2": "a"}, "it goes on", 180.0)
         assert server.stop() == 0, server.tail()
     finally:
         plane.discard(server)

@@ -133,13 +133,14 @@ class Words:
     def description(self, text: str) -> list[str]:
         """What kubectl says, except for ages, the annotation with the decision, and later
         Events."""
-        text = re.sub(r"\d+s( \(x\d+ over \d+s\))?", "AGE", self.common(text))
+        text = re.sub(rf"{_AGE}( \(x\d+ over {_AGE}\))?", "AGE", self.common(text))
         lines = re.sub("[ -]+", " ", text).splitlines()
         with suppress(ValueError):
             del lines[lines.index("Events:") + 4 :]
         return [line for line in lines if not line.startswith(("Annotations:", "Start Time:"))]
 
 
+_AGE = r"\b(?:\d+[hms])+\b"
 _PASSING = ("metadata", "eventTime", "series", "deprecatedLastTimestamp", "deprecatedCount")
 
 

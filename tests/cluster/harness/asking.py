@@ -13,6 +13,7 @@ from tests.cluster.harness.binaries import MissingProgramError
 from tests.cluster.harness.manifests import UPSTREAM, pod
 from tests.cluster.harness.plane import ControlPlane, free_ports
 from tests.cluster.harness.scheduler import Scheduler, Schedulers
+from tests.waiting import LIMIT
 
 ONLY = ("PrioritySort", "NodeGroup", "FixedNode", "DefaultBinder")
 PROFILE = {
@@ -43,7 +44,7 @@ class Extender:
         """Status, and JSON or text."""
         try:
             with urllib.request.urlopen(
-                f"{self.url}{path}", json.dumps(body).encode(), timeout=20
+                f"{self.url}{path}", json.dumps(body).encode(), timeout=LIMIT
             ) as answer:
                 return answer.status, json.load(answer)
         except HTTPError as refused:

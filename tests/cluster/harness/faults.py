@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tests.waiting import joined
+from tests.waiting import LIMIT, joined
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class Rule:
             self._changed.notify_all()
             return True
 
-    def wait(self, hits: int = 1, within: float = 30.0) -> None:
+    def wait(self, hits: int = 1, within: float = LIMIT) -> None:
         """Waits until it has been applied so often. Raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.hits >= hits, within):
@@ -151,7 +151,7 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], within: float = 30.0) -> T:
+    def run(self, work: Coroutine[Any, Any, T], within: float = LIMIT) -> T:
         """What the coroutine gives, run in the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(within)
 

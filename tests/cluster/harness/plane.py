@@ -113,7 +113,7 @@ class ControlPlane:
                 return self
         raise AssertionError
 
-    def wait_ready(self, within: float = 90.0) -> None:
+    def wait_ready(self, within: float = 300.0) -> None:
         """Waits until the API server says that it is ready. Raises TimeoutError."""
         self.apiserver.until(self._is_ready, "ready", within)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tests.cluster.harness.client import Client, Object, wait_for
+from tests.waiting import LIMIT
 
 EVENT = "events.k8s.io/v1/Event"
 DECISION = "eventsched.io/decision"
@@ -38,13 +39,13 @@ class Pods:
         found = self.all(**labels)
         return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in found}
 
-    def node(self, name: str, within: float = 30.0) -> str:
+    def node(self, name: str, within: float = LIMIT) -> str:
         """The node of a pod, once it has one. Raises TimeoutError."""
         what = f"{name} is on a node"
         return wait_for(lambda: str(self.get(name)["spec"].get("nodeName", "")), what, within, 0.02)
 
     def wait(
-        self, condition: Callable[[list[Object]], bool], what: str, within: float = 60.0
+        self, condition: Callable[[list[Object]], bool], what: str, within: float = LIMIT
     ) -> list[Object]:
         """All pods, once the condition is true of them. Raises TimeoutError."""
 
@@ -54,7 +55,7 @@ class Pods:
 
         return wait_for(found, what, within)
 
-    def wait_running(self, count: int, within: float = 60.0) -> list[Object]:
+    def wait_running(self, count: int, within: float = LIMIT) -> list[Object]:
         """The pods, once the number is reached and all run. Raises TimeoutError."""
 
         def run(pods: list[Object]) -> bool:
@@ -62,7 +63,7 @@ class Pods:
 
         return self.wait(run, f"{count} pods run", within)
 
-    def wait_condition(self, name: str, within: float = 30.0) -> Object:
+    def wait_condition(self, name: str, within: float = LIMIT) -> Object:
         """A pod's condition PodScheduled, once it has it. Raises TimeoutError."""
         what = f"{name} has the condition PodScheduled"
         return wait_for(lambda: condition(self.get(name), "PodScheduled"), what, within, 0.02)
@@ -77,7 +78,7 @@ class Pods:
         ]
         return sorted(chosen, key=lambda each: str(each["eventTime"]))
 
-    def wait_event(self, name: str, reason: str, within: float = 30.0) -> Object:
+    def wait_event(self, name: str, reason: str, within: float = LIMIT) -> Object:
         """The first Event about a pod for a reason. Raises TimeoutError."""
         return wait_for(lambda: self.events(name, reason), f"{reason} of {name}", within)[0]
 

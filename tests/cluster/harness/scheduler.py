@@ -17,6 +17,7 @@ import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from http.client import HTTPException
 from io import StringIO
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -32,8 +33,11 @@ from eventsched.eventlog.postgres.reader import Reader
 from tests.cluster.harness.client import Object, wait_for
 from tests.cluster.harness.manifests import SCHEDULER
 from tests.cluster.harness.plane import ControlPlane, free_ports
+from tests.waiting import LIMIT
 
 STREAM = "scheduler"
+START = 180.0
+"""Seconds for the start of a process: most of it are its imports."""
 ROOT = Path(__file__).resolve().parents[3]
 MOST_EXPLAINED = 10
 """Pods that ``explain`` is asked about after a test."""
@@ -98,12 +102,12 @@ class Scheduler:
         ]  # fmt: skip
         self.server = plane.server(name, line, {"PYTHONPATH": str(ROOT), **(environment or {})})
 
-    def start(self, within: float = 60.0) -> Self:
+    def start(self, within: float = START) -> Self:
         """Starts it, and waits until it makes attempts. Raises TimeoutError."""
         self.server.start()
         return self.leads(within)
 
-    def leads(self, within: float = 60.0) -> Self:
+    def leads(self, within: float = START) -> Self:
         """Waits until it makes attempts. Raises TimeoutError."""
         self.server.until(self._is_leading, "leading", within)
         return self
@@ -114,7 +118,7 @@ class Scheduler:
 
     def stop(self) -> int:
         """SIGTERM; the exit code."""
-        return self.server.stop(30.0)
+        return self.server.stop()
 
     def ask(self, path: str) -> tuple[int, str]:
         """Status and text of a page."""
@@ -122,7 +126,7 @@ class Scheduler:
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         url = f"https://127.0.0.1:{self.secure}{path}"
         try:
-            with urllib.request.urlopen(url, timeout=10, context=trusting) as response:
+            with urllib.request.urlopen(url, timeout=30, context=trusting) as response:
                 return response.status, response.read().decode()
         except HTTPError as refused:
             with refused:
@@ -154,12 +158,12 @@ class Scheduler:
         """What the log says by now. Raises InputError where it was never begun."""
         return Log(self.reader())
 
-    def wait_log(self, kind: type[AnyRecord], within: float = 30.0) -> list[AnyRecord]:
+    def wait_log(self, kind: type[AnyRecord], within: float = LIMIT) -> list[AnyRecord]:
         """The records of a kind, once there are any. Raises TimeoutError."""
         return wait_for(lambda: self.log().of(kind), f"{kind.__name__} in the log", within)
 
     def _is_leading(self) -> bool:
-        with suppress(OSError):
+        with suppress(OSError, HTTPException):
             return self.metric("eventsched_takeover_duration_seconds_count") > 0
         return False
 

@@ -74,7 +74,7 @@ class Server:
             self._keeper = threading.Thread(target=self._keep_running, daemon=True)
             self._keeper.start()
 
-    def stop(self, grace: float = 15.0) -> int:
+    def stop(self, grace: float = 60.0) -> int:
         """Asks it to end (SIGTERM), kills it when it has not after ``grace`` seconds, and says with
         which code it ended."""
         return self._end(signal.SIGTERM, grace)

@@ -1,5 +1,6 @@
 """Stands in for the volume controller: binds each volume to the claim that it is reserved for."""
 
+import http.client
 import threading
 from contextlib import suppress
 from typing import Any
@@ -34,9 +35,8 @@ class VolumeBinder:
 
     def _run(self) -> None:
         while not self._over.wait(TURN):
-            with suppress(
-                OSError, ApiError
-            ):  # the API server is down, or another client was faster
+            # The API server is down, or another client was faster.
+            with suppress(OSError, http.client.HTTPException, ApiError):
                 self._look()
 
     def _look(self) -> None:
