@@ -56,6 +56,15 @@ def lease(plane: ControlPlane) -> Object:
     return found
 
 
+def assert_terms(scheduler: Scheduler, least: int) -> None:
+    """So many terms have followed one another; more, if a lease was not renewed in time on a busy
+    machine."""
+    epochs = [each.epoch for each in scheduler.log().of(TermBegan)]
+    assert epochs == sorted(set(epochs))
+    assert epochs[0] == 1
+    assert len(epochs) >= least
+
+
 def ready(scheduler: Scheduler) -> str:
     """What readiness says."""
     url = f"http://127.0.0.1:{scheduler.plain}/readyz?verbose"
@@ -132,7 +141,7 @@ def test_a_standby_takes_over_from_one_that_is_killed(
     pods.create(pod("p2"))
     second.leads()
     pods.node("p2")
-    assert [each.epoch for each in second.log().of(TermBegan)] == [1, 2]
+    assert_terms(second, 2)
 
 
 def test_a_leader_that_ends_releases_the_lease(
@@ -175,7 +184,7 @@ def test_a_leader_that_stood_still_is_deposed_and_stands_by(
     second.kill()
     wait_for(lambda: first.metric("leader_election_master_status") == 1, "it leads again")
     placed(pods, "p3")
-    assert [each.epoch for each in first.log().of(TermBegan)] == [1, 2, 3]
+    assert_terms(first, 3)
 
 
 def test_a_stream_goes_on_with_another_configuration(pods: Pods, schedulers: Schedulers) -> None:
