@@ -23,7 +23,7 @@ LIMIT, MOST_ITEMS = 20, 50
 _MANIFESTS = "manifests"
 _POD = "pod"
 _MAKE: dict[str, Callable[[Asked], Any]] = {row.path: row.make for row in OPERATIONS}
-_OF_WORDS = ("width", "full", "text")
+_OF_WORDS = ("width", "full", "wide", "bars", "colours", "text")
 """Parameters of answers in words, which no tool gives."""
 _PARAMETERS = {row.path: row.parameters for row in OPERATIONS}
 

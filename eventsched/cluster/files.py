@@ -7,6 +7,9 @@ from pathlib import Path
 
 from eventsched.domain.errors import InputError
 
+_GZIP = b"\x1f\x8b"
+"""How gzip data begin."""
+
 
 def read_text(path: Path) -> str:
     """The file's text: UTF-8, with or without a byte order mark, decompressed if its name ends
@@ -35,11 +38,11 @@ def decoded_text(body: bytes, where: str) -> str:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            where,
-            f"is not UTF-8 text (byte {error.start})",
-            "save it as UTF-8, or name it .gz if it is compressed",
-        ) from error
+        if body.startswith(_GZIP):
+            remedy = "decompress it, or give it as a file whose name ends in .gz"
+            raise InputError(where, "is compressed, and not named so", remedy) from error
+        problem = f"is not UTF-8 text (byte {error.start})"
+        raise InputError(where, problem, "write it in UTF-8") from error
     if not text.strip():
         raise InputError(where, "is empty", "check that the file was written completely")
     return text

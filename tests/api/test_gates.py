@@ -54,6 +54,7 @@ def test_tokens_of_a_file(tmp_path: Path) -> None:
     refused = Client(app).ask(f"{ROOT}/streams")
     assert refused.headers["www-authenticate"] == "Bearer"
     assert refused.json["detail"] == "a bearer token is needed"
+    assert refused.json["remedy"] == "send the header Authorization: Bearer TOKEN"
     written(path, f"- {{name: anna, sha256: {sha256(OTHER.encode()).hexdigest()}}}", "")
     assert answers(TOKEN) == [200, 200]  # looked at a moment ago
     now[0] = 2

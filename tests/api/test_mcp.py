@@ -16,6 +16,7 @@ from mcp import Client as Assistant
 from mcp import StdioServerParameters, stdio_client
 from mcp_types import TextContent
 
+from eventsched.api import parameters
 from eventsched.api.application import application
 from eventsched.api.desk.asked import Desk
 from eventsched.api.gates.gate import OpenGate
@@ -70,6 +71,14 @@ async def called(assistant: Assistant, tool: str, *, failed: bool = False, **val
     assert result.is_error == failed, content.text
     assert len(content.text) <= MOST_CHARACTERS
     return content.text
+
+
+def test_no_tool_has_parameters_of_answers_in_words() -> None:
+    offered = {name for tool in TOOLS for name in tool.schema["properties"]}
+    every = [each for each in vars(parameters).values() if isinstance(each, parameters.Parameter)]
+    about_words = {each.name for each in every if "answer in words" in each.text}
+    assert {"width", "full", "wide", "bars", "colours"} <= about_words
+    assert not offered & about_words
 
 
 def test_each_tool_answers_what_the_api_answers(client: Client, logs: str, tmp_path: Path) -> None:

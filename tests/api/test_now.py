@@ -154,6 +154,7 @@ def test_another_host(client: Client) -> None:
     for path in (f"{ROOT}/streams", OPENAPI):
         refused = client.ask(path, host="evil.example:8787")
         assert refused.status == 403
+        assert refused.json["remedy"].startswith("ask 127.0.0.1 or localhost, or start the server")
     assert client.ask(f"{ROOT}/streams", host="localhost:8787").status == 200
     for host in ("[::1]:8787", "127.0.0.2:8787"):
         assert client.ask(f"{ROOT}/streams", host=host).status == 200

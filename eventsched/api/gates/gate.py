@@ -27,7 +27,8 @@ def token_of(request: Request) -> str:
     headers = request.headers
     token = bearer(headers.get("authorization") or headers.get(FORWARDED) or "")
     if token is None:
-        raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed")
+        remedy = "send the header Authorization: Bearer TOKEN"
+        raise RefusedError(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", remedy)
     return token
 
 
@@ -51,5 +52,6 @@ class OpenGate:
         host = (request.url.hostname or "").lower()
         if self._local_only and not is_loopback(host):
             detail = f"the Host of the request is {host!r}, not this machine's own address"
-            raise RefusedError(HTTPStatus.FORBIDDEN, detail)
+            remedy = "ask 127.0.0.1 or localhost, or start the server with --bind-address"
+            raise RefusedError(HTTPStatus.FORBIDDEN, detail, remedy)
         return EVERYTHING

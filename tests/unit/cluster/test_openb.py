@@ -162,7 +162,8 @@ def test_a_node_list_is_no_pod_list(tmp_path: Path) -> None:
             "middle of the gzip data",
             "again",
         ),
-        ("a.csv", gzip.compress(NODES.encode(), mtime=0), "is not UTF-8 text", ".gz"),
+        ("a.csv", gzip.compress(NODES.encode(), mtime=0), "is compressed", "ends in .gz"),
+        ("a.csv", b"sn,\xff", "is not UTF-8 text (byte 3)", "in UTF-8"),
     ],
 )
 def test_an_unreadable_file_is_named(
