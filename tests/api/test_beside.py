@@ -19,6 +19,7 @@ from eventsched.process.sections.api_settings import ApiSettings
 from eventsched.process.service_plan import ServiceOptions
 from eventsched.process.settings import Settings
 from eventsched.runtime.assembly import assemble
+from tests.cluster.harness.plane import free_ports
 from tests.postgres.histories import ODD, TIGHT
 from tests.waiting import LIMIT
 from tests.web.facts import ask
@@ -28,9 +29,8 @@ UNREACHABLE = "postgresql://nobody@127.0.0.1:1/nothing"
 
 @pytest.fixture
 def port() -> int:
-    """A port that nothing listens on."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        return int(free.getsockname()[1])
+    """A port that nothing listens on, and that no client gets for a connection meanwhile."""
+    return free_ports(1)[0]
 
 
 async def streams(port: int) -> Any:

@@ -22,6 +22,7 @@ from eventsched.cli.what_if_runs.what_if import GridTask, grid_result
 from eventsched.domain.errors import InputError
 from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges
+from tests.cluster.harness.plane import free_ports
 from tests.databases import ROOT
 from tests.waiting import until
 
@@ -67,12 +68,6 @@ def _process(*command: str) -> Iterator[subprocess.Popen[bytes]]:
             yield process
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # and what it has started
-
-
-def _free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def _answers(port: int) -> bool:
@@ -122,7 +117,7 @@ def test_a_cluster_gives_what_processes_give(kind: str, capsys: pytest.CaptureFi
     expected = capsys.readouterr().out
     assert main([*GRID, "--file", "log.jsonl.gz", "--executor", kind]) == 0
     assert capsys.readouterr().out == expected
-    port = _free_port()
+    [port] = free_ports(1)
     with {"dask": _dask_cluster, "ray": _ray_cluster}[kind](port):
         where = f"{kind}://127.0.0.1:{port}"
         assert main([*GRID, "--file", "log.jsonl.gz", "--executor", where]) == 0

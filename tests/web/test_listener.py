@@ -15,6 +15,7 @@ import pytest
 
 from eventsched.web.http import descriptors, listener
 from eventsched.web.http.descriptors import MAX_CONNECTIONS, RESERVED_DESCRIPTORS
+from tests.kube import skipping_time
 from tests.web.ports import KINDS, Streams, answer, ended, leave, listening
 
 HALF_HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -70,10 +71,11 @@ def test_connections_before_their_handshake_count(kind: str) -> None:
 
 @pytest.mark.parametrize("stage", ["handshake", "nothing", "headers", "body", "next headers"])
 def test_each_stage_has_a_deadline(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also for a client that keeps sending, a byte at a time; on all kinds of ports together."""
+    """Also for a client that keeps sending, a byte at a time; on all kinds of ports together. The
+    deadlines are passed over, so that they need not be shorter than a busy machine takes."""
     if stage == "handshake":
-        monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 0.2)
-    monkeypatch.setattr(listener, "TRANSFER_SECONDS", 0.3)
+        monkeypatch.setattr(listener, "HANDSHAKE_SECONDS", 2.0)
+    monkeypatch.setattr(listener, "TRANSFER_SECONDS", 2.0)
 
     async def story(kind: str) -> bytes:
         async with listening(kind) as port:
@@ -91,13 +93,13 @@ def test_each_stage_has_a_deadline(stage: str, monkeypatch: pytest.MonkeyPatch) 
     async def stories() -> list[bytes]:
         return await asyncio.gather(*map(story, KINDS))
 
-    received = dict(zip(KINDS, asyncio.run(stories()), strict=True))
+    received = dict(zip(KINDS, skipping_time.run(stories()), strict=True))
     assert all(data[9:12] in (b"", b"404", b"408") for data in received.values()), received
 
 
 async def _dribble(writer: asyncio.StreamWriter, goes_on: bool) -> None:
     while goes_on:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)
         writer.write(b"x")
 
 
