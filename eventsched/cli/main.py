@@ -160,8 +160,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return name_offer.offer_names(arguments[1:])
     with gc_tuning.paused():  # what a command's modules make stays
         options = _parsed(arguments)
-    if owns_process:
-        gc_tuning.spare()
+        if owns_process:
+            gc_tuning.spare()  # in the pause, at whose end they would be scanned once
     if options is None:
         return BAD_INPUT
     if signals.asked_to_end():

@@ -17,6 +17,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node
 from eventsched.domain.objects.registry import AnyObject, StorageClass
 from eventsched.domain.records import StreamStarted
+from eventsched.domain.records.stimuli import OWN
 from eventsched.history.past_state.state_manifests import nodes_of
 from eventsched.output.terminal.display import PLAIN, Display
 from eventsched.output.trial_output import trial_json, trial_text
@@ -24,7 +25,6 @@ from eventsched.questions.states import FoldedStates
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime import gc_tuning
-from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.certain_room import certainly_fit
 from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.node_proposals import NodeProposal, propose_nodes

@@ -39,6 +39,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Node, Pod
 from eventsched.domain.records import FORMAT, Outcome, PodDecided, Queue, Record, StreamStarted
 from eventsched.domain.records.log_entry import LogEntry
+from eventsched.domain.records.stimuli import OWN
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.eventlog.port import Batch, StoredRecord
 from eventsched.eventlog.postgres.writer import PostgresEventLog
@@ -46,8 +47,6 @@ from eventsched.runtime.effects.decision_names import OpenDecisions
 from eventsched.runtime.reconciliation import takeover
 from eventsched.runtime.reconciliation.seen_versions import NODE, POD, SeenResources
 
-OWN = "scheduler"
-"""Key in the inputs of a stream's first record: the custom scheduler that decides."""
 _BATCH_RECORDS = 500
 """A batch is committed once it has this many records and the step is complete."""
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -264,6 +265,12 @@ def _chosen(name: str, plugins: list[Path]) -> Assembly | None:
 
 def _stretch(opened: OpenLog, options: argparse.Namespace) -> Stretch:
     """The stretch that --from and --until name. Raises InputError."""
+    # It takes dozens of short reads to find the two positions.
+    with nullcontext() if opened.reader is None else opened.reader.one_connection():
+        return _found_stretch(opened, options)
+
+
+def _found_stretch(opened: OpenLog, options: argparse.Namespace) -> Stretch:
     first = options.first
     if first is None:
         start = None if opened.reader is not opened.log else first_start(opened.reader)

@@ -75,6 +75,8 @@ def shadows(source: StreamStarted | TermBegan) -> tuple[str, ...]:
     return tuple(source.inputs.get(SHADOWS, "").split())
 
 
+OWN = "scheduler"
+"""Key in the inputs of a stream's first record: the custom scheduler that decides (a logbook)."""
 WHAT_IF = "whatIf"
 """The key in ``inputs`` of where a stream comes from that is the result of a what-if run: the
 stream, the range and the rules, for people. Beside other rules, a ``TermBegan`` in the middle has

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import PodDecided
+from eventsched.domain.records.stimuli import OWN
 from eventsched.questions.answer_shapes import RefusedNodes
 from eventsched.questions.attempts.attempt_answers import ScoreValues, VerdictColumns
 from eventsched.questions.rows import Refusal
@@ -12,7 +13,6 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.verdict_pages import PluginValues, verdict_table
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.assembly import assemble_text
-from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import opening_at
 
 _SAFE = 2**53

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
+from eventsched.domain.records.stimuli import OWN
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.history.asked_attempt import AskedAttempt
 from eventsched.history.why_not.hypothesis import Hypothesis, reweighted
@@ -17,7 +18,6 @@ from eventsched.history.why_not.why_not_answer import WhyNot
 from eventsched.questions.past.open_log import StreamLog
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.assembly import Assembly
-from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.logged_assembly import assembled
 from eventsched.runtime.queries.state_at import FoldedState
 from eventsched.scheduling.engine import Engine

@@ -8,12 +8,12 @@ import msgspec
 from eventsched.domain.behaviours import require_known
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import StreamStarted, TermBegan
+from eventsched.domain.records.stimuli import OWN
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog
 from eventsched.plugins import IN_TREE
 from eventsched.runtime.assembly import Assembly, assemble_text
 from eventsched.runtime.log_start import LogStart
-from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import FoldedState
 
 

@@ -8,9 +8,8 @@ import msgspec
 from eventsched import __version__
 from eventsched.domain.errors import InputError
 from eventsched.domain.records import TermBegan
-from eventsched.domain.records.stimuli import SERVES, SHADOWS, WHAT_IF
+from eventsched.domain.records.stimuli import OWN, SERVES, SHADOWS, WHAT_IF
 from eventsched.runtime.assembly import Assembly
-from eventsched.runtime.logbook import OWN
 from eventsched.runtime.queries.state_at import Opening
 from eventsched.scheduling.config.configuration import refuse_extenders
 from eventsched.scheduling.engine import Engine
