@@ -172,8 +172,10 @@ def _is_concerned(cycle: Cycle, pod: Pod, table: NodeTable) -> bool:
     """Whether the pod has terms, or a term of a placed pod selects it."""
     if pod.spec.has_affinity:
         return True
-    tallies, labels = table.tallies, cycle.registry.namespace_labels(pod.namespace)
-    return tallies.owning and bool(tallies.about(pod, labels))
+    tallies = table.tallies
+    return tallies.owning and bool(
+        tallies.about(pod, cycle.registry.namespace_labels(pod.namespace))
+    )
 
 
 class _AffinityState:

@@ -5,7 +5,8 @@ runs one attempt for the head of the queue; both apply their decisions at once a
 records to log, in order. Nothing here waits or reads a clock.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from eventsched.domain import records
 from eventsched.domain.detail_levels import DetailLevels
@@ -57,6 +58,8 @@ class Engine:
         recording. With it they carry the vectors that ``detail_levels`` says, by default all.
         An engine of a ``state`` goes on from it; a new one has an empty state."""
         self._step = EngineStep(profiles, extenders, state)
+        self.state = self._step.state
+        """The state. Callers only read it."""
         self.set_detail(detail_levels or DetailLevels())
         self._classes = classes or ClassCache()
         self._scheduling_queue = SchedulingQueue(self._step, backoff or Backoff())
@@ -73,11 +76,6 @@ class Engine:
             with_detail=with_detail,
         )
         """For callers that ``watch`` attempts or ``consider`` one."""
-
-    @property
-    def state(self) -> SchedulerState:
-        """The state. Callers only read it."""
-        return self._step.state
 
     @property
     def position(self) -> int:
@@ -102,25 +100,9 @@ class Engine:
         self._overruns.apply()
         if (seen := as_seen(self.state, stimulus)) is None or is_no_change(self.state, seen):
             return []
-        stimulus = seen
         self._step.begin()
-        match stimulus:
-            case records.PodAdded():
-                self._pod_added(stimulus, at)
-            case records.PodUpdated():
-                self._pod_updated(stimulus, at)
-            case records.PodDeleted():
-                self._pod_deleted(stimulus, at)
-            case records.NodeAdded() | records.NodeUpdated() | records.NodeDeleted():
-                self._node_changed(stimulus, at)
-            case records.ObjectChanged() | records.ObjectDeleted():
-                self._object_changed(stimulus, at)
-            case records.EvictionSucceeded() | records.EvictionFailed():
-                self._eviction_ended(stimulus, at)
-            case _:
-                self._step.record(stimulus, at)
-                self._follow_up(stimulus)
-        self._binding.groups_changed(stimulus)
+        self._observers.get(type(seen), Engine._recorded)(self, seen, at)
+        self._binding.groups_changed(seen)
         return self._step.drain()
 
     def schedule_next(self) -> list[LogEntry]:
@@ -198,6 +180,11 @@ class Engine:
         return min(deadline, backoff)
 
     @property
+    def has_timers(self) -> bool:
+        """Whether there may be a time at which TimePassed has to be observed."""
+        return self._step.queue.has_timers
+
+    @property
     def flush_due(self) -> int | None:
         """When (µs) the next unschedulable pod has to be flushed."""
         return self._step.queue.next_flush()
@@ -236,8 +223,9 @@ class Engine:
 
     # --- stimuli --------------------------------------------------------------------------
 
-    def _follow_up(self, stimulus: records.Stimulus) -> None:
-        """Emits the consequences of a recorded stimulus: an outcome, or time."""
+    def _recorded(self, stimulus: records.Stimulus, at: int) -> None:
+        """Records a stimulus and emits its consequences: an outcome, or time."""
+        self._step.record(stimulus, at)
         match stimulus:
             case records.BindSucceeded() | records.BindFailed():
                 self._binding.bind_ended(stimulus)
@@ -398,3 +386,15 @@ class Engine:
         changed = new or old
         if changed is not None:
             self._binding.object_changed(key_of(changed))
+
+    _observers: ClassVar[Mapping[type[records.Stimulus], Callable[[Any, Any, int], None]]] = {
+        records.PodAdded: _pod_added,
+        records.PodUpdated: _pod_updated,
+        records.PodDeleted: _pod_deleted,
+        **dict.fromkeys(
+            (records.NodeAdded, records.NodeUpdated, records.NodeDeleted), _node_changed
+        ),
+        **dict.fromkeys((records.ObjectChanged, records.ObjectDeleted), _object_changed),
+        **dict.fromkeys((records.EvictionSucceeded, records.EvictionFailed), _eviction_ended),
+    }
+    """What takes a stimulus; ``_recorded`` takes all others."""

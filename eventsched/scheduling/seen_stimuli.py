@@ -12,6 +12,7 @@ _COMPARED = frozenset((
     records.ExtenderAnswered, records.SamplesTaken, records.ObjectChanged, records.ObjectDeleted,
 ))  # fmt: skip
 """The kinds of stimuli that are compared."""
+_UPDATES = frozenset((records.PodUpdated, records.NodeUpdated, records.ObjectChanged))
 ROW_REST = 600_000_000
 """How long (µs) the row of a deleted node stays free: what still refers to it (requests to an
 extender, and answers on their way) is over by then."""
@@ -25,12 +26,14 @@ def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimul
         return stimulus
     pods, nodes = state.pods, state.nodes.rows
     match stimulus:
-        case records.PodAdded() if stimulus.pod.uid in pods:
-            return records.PodUpdated(pod=stimulus.pod)
-        case records.PodUpdated() if stimulus.pod.uid not in pods:
-            return records.PodAdded(pod=stimulus.pod)
-        case records.PodDeleted() if stimulus.uid not in pods:
-            return None
+        case records.PodAdded():
+            is_known = stimulus.pod.uid in pods
+            return records.PodUpdated(pod=stimulus.pod) if is_known else stimulus
+        case records.PodDeleted():
+            return stimulus if stimulus.uid in pods else None
+        case records.PodUpdated():
+            is_known = stimulus.pod.uid in pods
+            return stimulus if is_known else records.PodAdded(pod=stimulus.pod)
         case records.NodeAdded() | records.NodeUpdated():
             if stimulus.node.name in nodes:
                 return records.NodeUpdated(node=stimulus.node)
@@ -44,8 +47,8 @@ def as_seen(state: SchedulerState, stimulus: records.Stimulus) -> records.Stimul
         case records.SamplesTaken():
             return of_nodes(stimulus, nodes)
         case records.ObjectDeleted(type=kind, namespace=namespace, name=name):
-            is_known = kind in TYPES and state.registry.get(TYPES[kind], name, namespace)
-            return stimulus if is_known else None
+            known = state.registry.get(TYPES[kind], name, namespace) if kind in TYPES else None
+            return None if known is None else stimulus
     return stimulus
 
 
@@ -58,7 +61,7 @@ def _free_row(state: SchedulerState) -> int:
 
 def is_no_change(state: SchedulerState, stimulus: records.Stimulus) -> bool:
     """Whether an update has the value that the state already holds."""
-    if type(stimulus) not in _COMPARED:
+    if type(stimulus) not in _UPDATES:
         return False
     match stimulus:
         case records.PodUpdated():

@@ -172,11 +172,14 @@ class NodeTable:
         """Adds a pod to a row (``sign`` 1) or removes it (-1): its requests, its host ports, its
         volumes, and its part in all counts."""
         _, load, other = self.columns.usage_of(pod.spec)
-        if sign < 0:
-            load = -load
-        books, totals = self.books[row, REQUESTED:, : load.shape[1]], self.totals[REQUESTED]
-        books += load
-        totals[: load.shape[1]] += load[0]
+        width = load.shape[1]
+        books, totals = self.books[row, REQUESTED:, :width], self.totals[REQUESTED, :width]
+        if sign > 0:
+            books += load
+            totals += load[0]
+        else:
+            books -= load
+            totals -= load[0]
         self._place_rest(row, pod, other, sign)
         self.usage_journal.note(row)
         if sign < 0 and self.columns.withdrawn:

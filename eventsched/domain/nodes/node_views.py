@@ -31,13 +31,14 @@ _FEW = 4
 class NodeView:
     """The rows a plugin is asked about: all of a table's, or some."""
 
-    __slots__ = ("_books", "_table", "_whole", "rows")
+    __slots__ = ("_books", "_columns", "_table", "_whole", "rows")
 
     def __init__(self, table: NodeTable, rows: Rows | None = None) -> None:
         self._table = table
         self._whole = rows is None
         self.rows: Rows = table.every_row if rows is None else rows
         self._books: Int64s | None = None
+        self._columns: Int64s | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -92,7 +93,8 @@ class NodeView:
         return self._book(NONZERO, resources)
 
     def books(self, resources: tuple[str, ...]) -> tuple[Int64s, Int64s, Int64s]:
-        """``allocatable``, ``requested`` and ``nonzero_requested`` at once: int64[k, n] each."""
+        """``allocatable``, ``requested`` and ``nonzero_requested`` at once: int64[k, n] each, read
+        only."""
         selection = self._table.selection(resources)
         if selection is None:
             return (
@@ -100,9 +102,14 @@ class NodeView:
                 self.requested(resources),
                 self.nonzero_requested(resources),
             )
-        # Contiguous columns: plugins use each of them several times.
-        by_column = self._row_books()[:, :, selection].transpose(1, 2, 0)
-        chosen = np.ascontiguousarray(by_column)
+        if self._columns is None:
+            # Contiguous columns: several plugins use each of them several times.
+            self._columns = np.ascontiguousarray(self._row_books().transpose(1, 2, 0))
+            self._columns.flags.writeable = False
+        if isinstance(selection, slice):
+            chosen = self._columns[:, selection]
+        else:
+            chosen = self._columns.take(selection, axis=1)
         return chosen[ALLOCATABLE], chosen[REQUESTED], chosen[NONZERO]
 
     def offered(self, resources: tuple[str, ...]) -> Sequence[int]:

@@ -73,7 +73,7 @@ class Binding:
     def groups_changed(self, stimulus: records.Stimulus) -> None:
         """Handles a change of pod groups: asks Permit again for members that wait there, and asks
         the plugins that refused other members whether the change matters."""
-        if isinstance(stimulus, records.PodUpdated):
+        if type(stimulus) is records.PodUpdated:
             self._ask_permit(stimulus.pod.uid)
         changed = self._step.groups.changed()
         if not changed:
@@ -193,9 +193,14 @@ class Binding:
             self._give_up(outcome.uid, "", Status.error(outcome.message), MoveCause.BIND_FAILED)
             return
         pod_state = self._step.state.pods[outcome.uid]
-        cycle = self._step.cycle(reservation.attempt, reservation.carry)
         profile = self._step.placing_profile(pod_state.pod)
-        problems = reserve_permit_bind.post_bind(profile, pod_state.pod, reservation.node, cycle)
+        cycle: Cycle | None = None
+        problems: tuple[str, ...] = ()
+        if profile.post_bind:
+            cycle = self._step.cycle(reservation.attempt, reservation.carry)
+            problems = reserve_permit_bind.post_bind(
+                profile, pod_state.pod, reservation.node, cycle
+            )
         self._step.emit(
             records.PodBound(
                 uid=outcome.uid,
@@ -204,7 +209,8 @@ class Binding:
                 message=", ".join(problems),
             )
         )
-        self.apply_side_effects(outcome.uid, cycle)
+        if cycle is not None:
+            self.apply_side_effects(outcome.uid, cycle)
         self._scheduling_queue.wake(
             [ClusterEvent.ASSIGNED_POD_ADD], row=pod_state.row if pod_state.row >= 0 else None,
             pod=pod_state.pod,

@@ -38,6 +38,9 @@ _OVERHEAD = 16_384
 _FEW = 128
 """Up to this number of rows, counting in plain Python is faster than a sort."""
 
+_PASSES = np.array(KEY_PASSES, dtype=np.int32)
+"""To compare a few keys with: a comparison with a plain number takes twice as long."""
+
 INCREMENTAL = (Normalization.IDENTITY, Normalization.DEFAULT, Normalization.REVERSED)
 
 
@@ -61,7 +64,9 @@ class EquivalenceClass:
         self.uncached_scores = [
             s for s in scores if s.name in unsigned or s.normalization not in INCREMENTAL
         ]
-        self.caches = [ScoreCache(s) for s in scores if s not in self.uncached_scores]
+        uncached = {score.name for score in self.uncached_scores}
+        self.uncached_pre_scores = [p for p in profile.pre_score if p.name in uncached]
+        self.caches = [ScoreCache(s) for s in scores if s.name not in uncached]
         self._dynamic_filters = [f for f in self.filters if f.dynamic]
         self._static_filters = [f for f in self.filters if not f.dynamic]
         self._dynamic_caches = [cache for cache in self.caches if cache.score.dynamic]
@@ -239,23 +244,27 @@ class EquivalenceClass:
         returns = False
         # If all nodes passed before and still do, no key can differ.
         if lowered or len(self.counts) > 1 or KEY_PASSES not in self.counts:
-            feasible = keys == KEY_PASSES
+            feasible = keys == _PASSES
             differs = keys != self.keys[rows]
             if np.count_nonzero(differs):
-                if not self._put_keys(rows[differs], keys[differs]):
+                returning = self._put_keys(rows[differs], keys[differs])
+                if returning is None:
                     return False
-                returns = bool(np.count_nonzero(differs & feasible))
+                returns = returning > 0
             if np.count_nonzero(feasible) < len(rows):
                 rows = rows[feasible]
                 if not len(rows):
                     return True
                 view = NodeView(table, rows)
-        answers = [cache.score(cycle, pod, view) for cache in self._dynamic_caches]
-        if any(outliers is not None for _, outliers in answers):
-            return False  # before a score is stored: totals follow only scores that change
+        answers = []
+        for cache in self._dynamic_caches:
+            scores, outliers = cache.score(cycle, pod, view)
+            if outliers is not None:
+                return False  # before a score is stored: totals follow only scores that change
+            answers.append(scores)
         totals = self.totals[rows]
         changed = np.zeros(len(rows), dtype=bool) if returns else None
-        for cache, (scores, _) in zip(self._dynamic_caches, answers, strict=True):
+        for cache, scores in zip(self._dynamic_caches, answers, strict=True):
             difference = cache.change(rows, scores)
             if changed is not None:
                 changed |= difference != 0
@@ -265,21 +274,22 @@ class EquivalenceClass:
             self.unrecorded.append(rows if changed is None else rows[changed])
         return True
 
-    def _put_keys(self, rows: Rows, keys: Keys) -> bool:
-        """Stores other keys of rows. The totals of rows that pass now are without the scores that
-        depend on usage. Returns False, and changes nothing, if a row passes whose other scores are
-        not known, or if a refused row has a normalised score: the largest score may then change."""
-        passes = keys == KEY_PASSES
+    def _put_keys(self, rows: Rows, keys: Keys) -> int | None:
+        """Stores other keys of rows, and returns how many pass now; their totals are without the
+        scores that depend on usage. Returns None, and changes nothing, if a row passes whose other
+        scores are not known, or if a refused row has a normalised score: the largest score may then
+        change."""
+        passes = keys == _PASSES
         returning, gone = rows[passes], rows
         if len(returning):
             if np.count_nonzero(self._is_plain[returning]) < len(returning):
-                return False
+                return None
             gone = rows[~passes]
         scored = [cache for cache in self.caches if not cache.is_zero] if len(gone) else []
         for cache in scored:
             scaled = cache.score.normalization is not Normalization.IDENTITY
             if scaled and np.count_nonzero(cache.raw[gone]):
-                return False
+                return None
         self._count(self.keys[rows], -1)
         self._count(keys, 1)
         self.keys[rows] = keys
@@ -292,7 +302,7 @@ class EquivalenceClass:
                 self.static_changed = True
         if self.unrecorded is not None:
             self.unrecorded.append(rows)
-        return True
+        return len(returning)
 
     def _score(
         self, table: NodeTable, cycle: Cycle, pod: Pod, changed_nodes: Rows, rows: Rows,
@@ -367,8 +377,9 @@ def _lower(keys: Keys, filters: Iterable[Filter], cycle: Cycle, pod: Pod, nodes:
     lowered = False
     for plugin in filters:
         codes = plugin(cycle, pod, nodes)
-        if codes is not None and np.count_nonzero(codes):
-            refusals = codes + plugin.position * CODES_A_FILTER
-            np.minimum(keys, refusals, out=keys, where=codes.astype(bool), casting="same_kind")
+        if codes is not None and len(refused := codes.nonzero()[0]):
+            refusals = codes[refused]
+            refusals += plugin.position * CODES_A_FILTER
+            keys[refused] = np.minimum(keys[refused], refusals)
             lowered = True
     return lowered

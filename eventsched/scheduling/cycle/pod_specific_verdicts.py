@@ -197,15 +197,16 @@ class PodSpecificVerdicts:
             return None
         if self._class.score_problem is not None or not uncached:
             return self._class.score_problem
-        names = {score.name for score in uncached}
         view = NodeView(self._table, self.feasible)
         try:
-            for plugin in self._profile.pre_score:
-                if plugin.name in names and skips_score(plugin, self._cycle, self._pod, view):
-                    names.discard(plugin.name)
+            skipped = {
+                plugin.name
+                for plugin in self._class.uncached_pre_scores
+                if skips_score(plugin, self._cycle, self._pod, view)
+            }
         except PluginError as problem:
             return problem
-        self.uncached_scores = [score for score in uncached if score.name in names]
+        self.uncached_scores = [score for score in uncached if score.name not in skipped]
         return None
 
     def ask_scores(self) -> None:

@@ -10,7 +10,7 @@ from eventsched.scheduling.framework.plugin import PluginError
 
 Int64s = NDArray[np.int64]
 _INT64 = np.dtype(np.int64)
-_FEW = 16
+_FEW = 40
 """Below this number of rows, plain Python is faster than numpy."""
 
 NORMALIZED = range(MAX_NODE_SCORE + 1)
@@ -75,7 +75,8 @@ def _is_within(array: Int64s, allowed: range) -> bool:
     """Whether all values are in the range. For many values the range is shifted to start at 0 and
     the values are read as unsigned: one comparison then finds outliers at both ends."""
     if len(array) < _FEW:
-        return all(map(allowed.__contains__, array.tolist()))
+        values = array.tolist()
+        return not values or (allowed.start <= min(values) and max(values) < allowed.stop)
     shifted = array if allowed.start == 0 else array - allowed.start
     return bool(np.maximum.reduce(shifted.view(np.uint64)) < len(allowed))
 

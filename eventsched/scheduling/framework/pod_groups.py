@@ -48,6 +48,8 @@ def names_group(pod: Pod) -> bool:
 
 def membership(pod: Pod) -> GroupMembership | None:
     """A pod's membership as its labels describe it; None if it names no group."""
+    if not names_group(pod):
+        return None
     name = next((value for key in NAMES if (value := label_or_annotation(pod, key))), None)
     if name is None:
         return None

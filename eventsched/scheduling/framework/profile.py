@@ -208,7 +208,15 @@ class Profile:
     def signatures(self, pod: Pod) -> tuple[Hashable, ...]:
         """The pod's signature by each distinct ``sign`` of the cycle's plugins; None if a plugin
         has none or it fails."""
-        return tuple([None if sign is None else _signed(sign, pod) for sign in self._signs])
+        signed: list[Hashable] = []
+        for sign in self._signs:  # without a call of ``_signed``: each attempt asks for eight
+            try:
+                signature = None if sign is None else sign(pod)
+                hash(signature)
+            except Exception:  # noqa: BLE001 - as in ``_signed``
+                signature = None
+            signed.append(signature)
+        return tuple(signed)
 
     def hint_key(self, name: str, pod: Pod) -> Hashable:
         """What a plugin's hint may read of a pod: pods with equal keys wake together."""

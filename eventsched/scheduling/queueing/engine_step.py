@@ -64,13 +64,16 @@ class EngineStep:
         """The queue. It indexes the queued pods of a restored state, and the pod groups, when it is
         first asked for: an engine that only judges never asks."""
         if self._is_restored:
-            self._is_restored = False
-            self.groups.index()
-            reservations = self.state.reservations
-            for uid, pod_state in self.state.pods.items():
-                if pod_state.queue is not None and uid not in reservations:
-                    self._queue.note(uid, self.signatures)
+            self._index()
         return self._queue
+
+    def _index(self) -> None:
+        self._is_restored = False
+        self.groups.index()
+        reservations = self.state.reservations
+        for uid, pod_state in self.state.pods.items():
+            if pod_state.queue is not None and uid not in reservations:
+                self._queue.note(uid, self.signatures)
 
     def begin(self) -> None:
         """Starts a step: the next record is the cause of all that follow it."""
@@ -78,7 +81,8 @@ class EngineStep:
 
     def record(self, record: Record, at: int, detail: Detail | None = None) -> None:
         """Applies a record and collects it."""
-        queue = self.queue  # it indexes a restored state as that was restored
+        if self._is_restored:
+            self._index()  # the restored state as that was restored
         self.state.apply(record, at)
         self._out.append(LogEntry(self.position, at, self._cause, record, detail))
         self.position += 1
@@ -86,7 +90,7 @@ class EngineStep:
         if (uid_of := _REGROUPS.get(kind)) is not None:
             self._note_group(uid_of(record))
         if (uid_of := _MOVES.get(kind)) is not None:
-            queue.note(uid_of(record), self.signatures)
+            self._queue.note(uid_of(record), self.signatures)
 
     def emit(self, event: Event, detail: Detail | None = None) -> None:
         """Records an event at the current time."""

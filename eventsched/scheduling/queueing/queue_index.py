@@ -165,6 +165,11 @@ class QueueIndex:
         pods = self._state.pods
         return [uid for *_, uid in sorted((k, pods[u].order, u) for u, k in self._keys.items())]
 
+    @property
+    def has_timers(self) -> bool:
+        """Whether there may be a backoff, a flush or a wait to come."""
+        return bool(self._due or self._flush or self._deadlines)
+
     def next_backoff(self) -> int | None:
         """When (µs) the next backoff ends."""
         return self._next(self._due, Queue.BACKOFF)

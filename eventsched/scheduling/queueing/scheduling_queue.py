@@ -217,9 +217,11 @@ class SchedulingQueue:
     ) -> None:
         """Asks the plugins that refused each waiting pod whether a change may help it.
         ``group_gave_up``: a group gives back what it held at Permit."""
-        queue = self._step.queue
+        lengths = self._step.queue.lengths
+        if not lengths[Queue.UNSCHEDULABLE] and not lengths[Queue.GATED]:
+            return
         relevant = [event for event in events if event in self._registered_events]
-        if not relevant or not queue.lengths[Queue.UNSCHEDULABLE] + queue.lengths[Queue.GATED]:
+        if not relevant:
             return
         changes = [Change(event, self._view(row), node, old, pod, old_pod) for event in relevant]
         self._wake(changes, group_gave_up=group_gave_up)

@@ -11,11 +11,12 @@ from eventsched.domain import records
 from eventsched.domain.behaviours import CURRENT, Behaviour
 from eventsched.domain.nodes.dictionary_column import DictionaryColumn
 from eventsched.domain.nodes.node_table import NodeTable
+from eventsched.domain.nodes.node_views import NodeView
 from eventsched.domain.objects import Node
 from eventsched.domain.state import snapshot
 from eventsched.domain.state.scheduler_state import SchedulerState
 from eventsched.scheduling.seen_stimuli import ROW_REST, as_seen
-from tests.builders import make_node
+from tests.builders import make_node, make_pod
 from tests.properties.strategies import deterministic
 
 BEFORE = tuple(flag for flag in CURRENT if flag != Behaviour.REUSES_ROWS)
@@ -148,3 +149,23 @@ def test_a_column_answers_like_a_list(puts: list[tuple[int, int | None]]) -> Non
             for each in (None, 0, 1, 2, 3, 4)
         }
         assert len(column.values) <= len(expected) + 1
+
+
+@pytest.mark.parametrize("resources", [("cpu", "memory"), ("pods", "cpu"), ("gpu", "cpu")])
+def test_books_are_what_is_asked_for_one_by_one_and_are_read_only(
+    resources: tuple[str, ...],
+) -> None:
+    pods = [make_pod(name, node_name="b", cpu=100, memory=7) for name in "pq"]
+    state = state_with(make_node("a", cpu=8), make_node("b"), make_node("c", memory=5))
+    for pod in pods:
+        state.apply(records.PodAdded(pod=pod), 0)
+    view = NodeView(state.nodes, np.array([2, 1]))
+    for _ in range(2):
+        allocatable, requested, nonzero = view.books(resources)
+        assert allocatable.tolist() == view.allocatable(resources).tolist()
+        assert requested.tolist() == view.requested(resources).tolist()
+        assert nonzero.tolist() == view.nonzero_requested(resources).tolist()
+    if resources == ("cpu", "memory"):
+        assert requested.tolist() == [[0, 200], [0, 14]]
+        with pytest.raises(ValueError, match="read-only"):
+            requested += 1

@@ -50,6 +50,14 @@ def engine() -> Engine:
     return engine_of(NodeResourcesFit())
 
 
+def test_an_engine_has_timers_while_a_pod_waits_for_a_time(engine: Engine) -> None:
+    observed(engine, *added(make_node("a", cpu=100), make_pod(cpu=500)))
+    assert not engine.has_timers
+    attempted(engine)
+    assert engine.has_timers
+    assert engine.flush_due is not None
+
+
 def test_a_decision_says_everything_about_all_nodes() -> None:
     """Verdict counts, columns, ties, draw, winner, runner-up and digest, in one record."""
     engine = engine_with()
