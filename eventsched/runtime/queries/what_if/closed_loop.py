@@ -16,7 +16,7 @@ the first difference on, the other side has a cluster of its own:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -25,8 +25,9 @@ from eventsched.domain.objects import Pod
 from eventsched.domain.records import Outcome, PodDecided, Queue, Record, Stimulus
 from eventsched.domain.records.log_entry import LogEntry
 from eventsched.domain.state.scheduler_state import SchedulerState
-from eventsched.runtime.queries.what_if.choice_reasons import reason_of
+from eventsched.runtime.queries.what_if.choice_reasons import are_equal, reason_of
 from eventsched.runtime.queries.what_if.own_outcomes import (
+    WITH_INTENTS,
     OwnOutcomes,
     bind_of,
     intents_of,
@@ -51,9 +52,6 @@ _ANSWERED = frozenset((
     records.PreemptionDecided,
 ))  # fmt: skip
 """Kinds of records whose outcomes are either history's or this side's."""
-_INTENTS = (PodDecided, records.BindIntended)
-_OF_DETAIL = {"digest": "", "scoring": 0, "parameters": (), "counts": ()}
-"""Fields that depend on whether vectors are recorded."""
 
 
 class ClosedLoop:
@@ -111,11 +109,11 @@ class ClosedLoop:
         at = logged[0][1]
         self._decided = None
         for number, (record, _) in enumerate(logged):
-            if isinstance(record, PodDecided):
+            if type(record) is PodDecided:
                 self._decided = record, position + number
         if self.in_step:
             made = self._repeat(first, at)
-            self.in_step = _are_equal(logged, made)
+            self.in_step = are_equal(logged, made)
         else:
             self._catch_up(at)
             made = self._respond(first, at)
@@ -168,6 +166,8 @@ class ClosedLoop:
 
     def _timer_before(self, at: int) -> int | None:
         """The next timer of this side that is due before a time (µs)."""
+        if not self.engine.has_timers:
+            return None
         due, flush = self.engine.due, self.engine.flush_due
         if due is None or (flush is not None and flush < due):
             due = flush
@@ -288,9 +288,15 @@ class ClosedLoop:
 
     def _match(self, logged: Sequence[tuple[Record, int]], made: Sequence[LogEntry]) -> None:
         """Which intents of a step both sides have; the outcomes of the others are this side's."""
+        answered = [entry for entry in made if type(entry.record) in _ANSWERED]
+        intended = [record for record, _ in logged if type(record) in WITH_INTENTS]
+        if answered or intended:
+            self._match_intents(intended, answered)
+
+    def _match_intents(self, logged: Sequence[Record], answered: Sequence[LogEntry]) -> None:
         intents, evicted, writes = intents_of(logged)
         own_evicted: set[str] = set()
-        for entry in [entry for entry in made if type(entry.record) in _ANSWERED]:
+        for entry in answered:
             record, now = entry.record, entry.at
             if (bind := bind_of(record)) is not None:
                 self._matched.discard(bind.uid)
@@ -323,31 +329,48 @@ class ClosedLoop:
     def _apply(self, record: Record, at: int) -> None:
         """Applies a record of history, and notes what later stimuli depend on."""
         self.history.apply(record, at)
-        if isinstance(record, _INTENTS):  # the most frequent kinds first
-            if bind_of(record) is not None:
-                self._intended_at[record.uid] = at
-            self._active.discard(record.uid)
-        elif isinstance(record, records.PodQueued):
-            change = self._active.add if record.queue is Queue.ACTIVE else self._active.discard
-            change(record.uid)
-        elif isinstance(record, records.BindSucceeded):
-            if (intended_at := self._intended_at.pop(record.uid, None)) is not None:
-                self._own.bind_delay = at - intended_at
-        elif isinstance(record, records.PodBound):
-            self._bound_here.add(record.uid)
-        elif isinstance(record, records.PodDeleted):
-            self._active.discard(record.uid)
-            self._bound_here.discard(record.uid)
-            self._intended_at.pop(record.uid, None)
-            self._shared.discard(record.uid)
-        elif isinstance(record, records.PodSkipped):
-            self._active.discard(record.uid)
-        elif isinstance(record, records.PodUpdated):
-            if record.pod.node_name:
-                self._active.discard(record.pod.uid)
-        elif isinstance(record, records.EvictionFailed):
-            self._shared.discard(record.uid)
-            self._spared.discard(record.uid)
+        note = self._notes.get(type(record))
+        if note is not None:
+            note(self, record, at)
+
+    def _note_intent(self, record: PodDecided | records.BindIntended, at: int) -> None:
+        if bind_of(record) is not None:
+            self._intended_at[record.uid] = at
+        self._active.discard(record.uid)
+
+    def _note_queue(self, record: records.PodQueued, at: int) -> None:
+        change = self._active.add if record.queue is Queue.ACTIVE else self._active.discard
+        change(record.uid)
+
+    def _note_outcome(self, record: records.BindSucceeded, at: int) -> None:
+        if (intended_at := self._intended_at.pop(record.uid, None)) is not None:
+            self._own.bind_delay = at - intended_at
+
+    def _note_deletion(self, record: records.PodDeleted, at: int) -> None:
+        self._active.discard(record.uid)
+        self._bound_here.discard(record.uid)
+        self._intended_at.pop(record.uid, None)
+        self._shared.discard(record.uid)
+
+    def _note_update(self, record: records.PodUpdated, at: int) -> None:
+        if record.pod.node_name:
+            self._active.discard(record.pod.uid)
+
+    def _note_refused_eviction(self, record: records.EvictionFailed, at: int) -> None:
+        self._shared.discard(record.uid)
+        self._spared.discard(record.uid)
+
+    _notes: ClassVar[Mapping[type[Record], Callable[[Any, Any, int], None]]] = {
+        PodDecided: _note_intent,
+        records.BindIntended: _note_intent,
+        records.PodQueued: _note_queue,
+        records.BindSucceeded: _note_outcome,
+        records.PodBound: lambda loop, record, at: loop._bound_here.add(record.uid),
+        records.PodDeleted: _note_deletion,
+        records.PodSkipped: lambda loop, record, at: loop._active.discard(record.uid),
+        records.PodUpdated: _note_update,
+        records.EvictionFailed: _note_refused_eviction,
+    }
 
     def _chosen(self, judgement: Judgement, choice: Choice) -> None:
         """Called with what an attempt of this side chose. It is compared with history's attempt in
@@ -365,29 +388,3 @@ class ClosedLoop:
             self.reasons.pop(uid, None)
         else:
             self.reasons[uid] = reason
-
-
-_DICTIONARY = frozenset((records.VerdictDefined, records.ScoringDefined))
-
-
-def _are_equal(logged: Sequence[tuple[Record, int]], made: Sequence[LogEntry]) -> bool:
-    """Whether both sides have the same records, except for entries of the dictionary and what
-    vectors give."""
-    old = [record for record, _ in logged if type(record) not in _DICTIONARY]
-    new = [entry.record for entry in made if type(entry.record) not in _DICTIONARY]
-    if len(old) != len(new):
-        return False
-    return all(
-        _without_detail(before) == _without_detail(after)
-        for before, after in zip(old, new, strict=True)
-    )
-
-
-def _without_detail(record: Record) -> Record:
-    if isinstance(record, PodDecided):
-        return msgspec.structs.replace(record, **_OF_DETAIL)
-    if isinstance(record, records.PreemptionDecided):
-        return msgspec.structs.replace(record, digest="")
-    if isinstance(record, records.StreamStarted | records.TermBegan):
-        return records.TimePassed()  # other rules alone are not a difference
-    return record

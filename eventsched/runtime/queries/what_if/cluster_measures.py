@@ -23,6 +23,8 @@ _SPECS = 1_000
 _COMMON = 20
 """Of these, the most common ones whose room is looked for."""
 _DAEMONS = "DaemonSet"
+_TAKEN = frozenset((PodDecided, PodAdded, PodUnreserved))
+"""The kinds of records that say where pods are."""
 _Requests = frozenset[tuple[str, int]]
 
 
@@ -83,6 +85,8 @@ class CommonPods:
         """``state`` is the one that the range begins with."""
         self._counts: Counter[_Requests] = Counter()
         self._specs: dict[_Requests, PodSpec] = {}
+        self._keys: dict[bytes, _Requests] = {}
+        """The requests of the first specs, by their keys."""
         self.schedulers: set[str] = set()
         for uid, pod_state in state.pods.items():
             if pod_state.queue is not None or uid in state.reservations:
@@ -93,10 +97,15 @@ class CommonPods:
         ``is_ours``: history's scheduler has queued it, not another one."""
         if is_ours:
             self.schedulers.add(pod.scheduler_name)
-        key = frozenset(requests_of(pod.spec).effective.items())
-        if key in self._specs or len(self._specs) < _SPECS:
-            self._counts[key] += 1
+        key = self._keys.get(pod.spec.key)
+        if key is None:
+            key = frozenset(requests_of(pod.spec).effective.items())
+            if key not in self._specs and len(self._specs) >= _SPECS:
+                return
             self._specs.setdefault(key, pod.spec)
+            if len(self._keys) < _SPECS:
+                self._keys[pod.spec.key] = key
+        self._counts[key] += 1
 
     def most(self) -> list[tuple[PodSpec, int]]:
         """A spec for each of the most common requests, and their numbers."""
@@ -125,6 +134,8 @@ class ClusterMeasures:
     def take(self, records: Iterable[tuple[Record, int]]) -> None:
         """Notes the nodes that records bring pods to, after they were applied."""
         for record, _ in records:
+            if type(record) not in _TAKEN:
+                continue
             if isinstance(record, PodDecided):
                 node = record.node
                 if node and node not in self._used:

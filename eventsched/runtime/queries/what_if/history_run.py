@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from eventsched.domain.errors import InputError
-from eventsched.domain.objects import Node
+from eventsched.domain.objects import Node, Pod, PodSpec
 from eventsched.domain.records import (
     NodeAdded,
     NodeDeleted,
@@ -21,7 +21,8 @@ from eventsched.domain.records import (
     StreamStarted,
 )
 from eventsched.domain.records.log_entry import LogEntry
-from eventsched.domain.state import snapshot
+from eventsched.domain.state.scheduler_state import SchedulerState
+from eventsched.domain.state.state_snapshot import StateSnapshot, copied
 from eventsched.eventlog.log_errors import CorruptLogError
 from eventsched.eventlog.port import StoredLog
 from eventsched.runtime import gc_tuning
@@ -34,7 +35,7 @@ from eventsched.runtime.queries.what_if.cluster_measures import (
 )
 from eventsched.runtime.queries.what_if.node_changes import NodeChanges
 from eventsched.runtime.queries.what_if.open_loop import OpenLoop
-from eventsched.runtime.queries.what_if.pod_fates import Fates, LifeRecorder
+from eventsched.runtime.queries.what_if.pod_fates import TAKEN, Fates, LifeRecorder
 from eventsched.runtime.queries.what_if.pod_runs import recorded_runs, run_records
 from eventsched.runtime.queries.what_if.rules import OtherRules
 from eventsched.scheduling.engine import Engine
@@ -43,6 +44,9 @@ _MOST_LOOKED_AT = 100_000
 """Records after and before a range without decisions in which one is looked for."""
 _SAMPLES = 60
 """Samples of fragmentation and spread, spread evenly over the records."""
+_MOST_SPECS = 10_000
+"""Specs of the other side that are remembered at most. Pods of a further one get an object each,
+which the state replaces by that of an earlier pod."""
 Progress = Callable[[int, int], None]
 """Called with the records that were read, and how many there are."""
 Watch = Callable[[Sequence[LogEntry]], None]
@@ -73,13 +77,14 @@ class Stretch:
         """The records grouped by step; a step that ends after ``end`` is left out. Raises
         CorruptLogError."""
         first = begin = position = self.first
+        end, length = self.end, self.end - first
         step: list[tuple[Record, int]] = []
-        for at, cause, _, record in decoded(self.log, first, self.end + 1):
+        for at, cause, _, record in decoded(self.log, first, end + 1):
             if step and cause != begin:
                 yield HistoryStep(begin, step)
-                progress(position - first, self.end - first)
+                progress(position - first, length)
                 begin, step = position, []
-            if position >= self.end:
+            if position >= end:
                 return
             step.append((record, at))
             position += 1
@@ -131,10 +136,11 @@ def run_closed(
     if stretch.first:
         run.begin(new_nodes)
     gc_tuning.freeze(collect=False)
-    every = max(1, (stretch.end - stretch.first) // _SAMPLES)
+    first = stretch.first
+    every = max(1, (stretch.end - first) // _SAMPLES)
     for step in stretch.steps(progress):
         run.take(step)
-        if not stretch.first and step.position == 0:
+        if not first and step.position == 0:
             run.add_nodes(new_nodes)
         if step.position // every != (step.position + len(step.records)) // every:
             run.sample()
@@ -154,7 +160,7 @@ def run_open(
     loop = OpenLoop(_first_engine(stretch, rules), engine_of)
     if opening is not None:
         with gc_tuning.paused():
-            loop.engine.restore(snapshot.encode(stretch.folded.state), stretch.first)
+            loop.engine.restore(copied(stretch.folded.state), stretch.first)
     gc_tuning.freeze(collect=False)
     for step in stretch.steps(progress):
         loop.take(step.position, step.records)
@@ -176,8 +182,9 @@ class _ClosedRun:
             stretch.folded.state,
             _first_engine(stretch, rules, with_detail=with_detail),
         )
+        self._specs = _OwnSpecs()
         if stretch.first:
-            engine.restore(snapshot.encode(history), stretch.first)
+            engine.restore(self._specs.of_state(history), stretch.first)
         runs = recorded_runs(history, run_records(stretch.log, stretch.first, stretch.end))
         self._loop = ClosedLoop(
             history, engine, self._engine_of, runs=runs, removed=changes.removed, watch=self._made
@@ -219,16 +226,19 @@ class _ClosedRun:
         self._old.advance(at)
         self._new.advance(at)
         try:
-            self._loop.take(step.position, _with_own_spec(first), step.records)
+            self._loop.take(step.position, self._specs.of_record(first), step.records)
         except (msgspec.MsgspecError, LookupError, AssertionError) as problem:
             raise CorruptLogError(step.position, f"does not fit: {problem!r}") from problem
-        self._before.take(step.records, self._loop.history)
-        for record, _ in step.records:
+        records = [each for each in step.records if type(each[0]) in TAKEN]
+        if not records:
+            return
+        self._before.take(records, self._loop.history)
+        for record, _ in records:
             if type(record) is PodAdded:
                 # The state's pod: equal specs are one object there, whose requests are known.
                 added = self._loop.history.pods[record.pod.uid]
                 self._pods.take(added.pod, is_ours=added.queue is not None)
-        self._old.take(step.records)
+        self._old.take(records)
 
     def sample(self) -> None:
         """Takes a sample of both sides."""
@@ -270,20 +280,41 @@ class _ClosedRun:
         if self._measured is not self._loop.engine:
             self._measured = self._loop.engine
             self._new.go_on(state)
-        records = [(entry.record, entry.at) for entry in logged]
-        self._after.take(records, state)
-        self._new.take(records)
+        records = [(entry.record, entry.at) for entry in logged if type(entry.record) in TAKEN]
+        if records:
+            self._after.take(records, state)
+            self._new.take(records)
         self._stored(logged)
 
 
-def _with_own_spec(record: Record) -> Record:
-    """The record for the other side. A pod's spec is one of its own: specs cache what they request
-    of one side's nodes."""
-    if not isinstance(record, PodAdded | PodUpdated):
+class _OwnSpecs:
+    """Makes the other side's pods, whose specs are objects of its own, one for equal ones: a spec
+    caches what it requests of the nodes of one state, and both sides would do that in turn."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[bytes, PodSpec] = {}
+
+    def of_state(self, state: SchedulerState) -> StateSnapshot:
+        """A copy of history's state for the other side."""
+        copy = copied(state)
+        pods = [msgspec.structs.replace(each, pod=self._of_pod(each.pod)) for each in copy.pods]
+        return msgspec.structs.replace(copy, pods=pods)
+
+    def of_record(self, record: Record) -> Record:
+        """A record of history for the other side."""
+        if isinstance(record, (PodAdded, PodUpdated)):
+            return type(record)(pod=self._of_pod(record.pod))
         return record
-    spec = msgspec.structs.replace(record.pod.spec)
-    spec.__dict__["key"] = record.pod.spec.key  # cached there: computing it takes longer
-    return type(record)(pod=msgspec.structs.replace(record.pod, spec=spec))
+
+    def _of_pod(self, pod: Pod) -> Pod:
+        key = pod.spec.key
+        spec = self._by_key.get(key)
+        if spec is None:
+            spec = msgspec.structs.replace(pod.spec)
+            spec.__dict__["key"] = key  # cached there: computing it takes longer
+            if len(self._by_key) < _MOST_SPECS:
+                self._by_key[key] = spec
+        return msgspec.structs.replace(pod, spec=spec)
 
 
 def _first_engine(stretch: Stretch, rules: OtherRules, *, with_detail: bool = False) -> Engine:

@@ -27,7 +27,7 @@ from eventsched.domain.records import (
 from eventsched.domain.records.object_writes import Write
 from eventsched.domain.state.scheduler_state import SchedulerState
 
-_WITH_INTENTS = frozenset((BindIntended, PodDecided, PreemptionDecided, PreparationIntended))
+WITH_INTENTS = frozenset((BindIntended, PodDecided, PreemptionDecided, PreparationIntended))
 """The kinds of records that may have intents."""
 
 
@@ -110,16 +110,14 @@ def writes_of(intended: PreparationIntended) -> list[Write]:
 
 
 def intents_of(
-    logged: Iterable[tuple[Record, int]],
+    records: Iterable[Record],
 ) -> tuple[set[str], set[str], dict[str, set[Write]]]:
-    """The pods of intents to bind, the pods that are evicted, and the writes by pod, of records
-    and their times."""
+    """The pods of intents to bind, the pods that are evicted, and the writes by pod, of records of
+    these kinds."""
     binds: set[str] = set()
     evicted: set[str] = set()
     writes: dict[str, set[Write]] = {}
-    for record, _ in logged:
-        if type(record) not in _WITH_INTENTS:
-            continue
+    for record in records:
         if (bind := bind_of(record)) is not None:
             binds.add(bind.uid)
         elif isinstance(record, PreemptionDecided):

@@ -123,7 +123,7 @@ class Fates:
         return fate
 
 
-_TAKEN = frozenset(
+TAKEN = frozenset(
     (BindIntended, PodAdded, PodDecided, PodDeleted, PodUnreserved, PreemptionDecided)
 )
 """The kinds that say something of a pod's life."""
@@ -140,15 +140,21 @@ class LifeRecorder:
         self.preemptions = 0
 
     def take(self, records: Iterable[tuple[Record, int]], state: SchedulerState) -> None:
-        """Takes records and their times (µs) after they were applied to ``state``."""
-        for record, at in [each for each in records if type(each[0]) in _TAKEN]:
-            match record:
+        """Takes records and their times (µs) after they were applied to ``state``: all of those
+        whose kinds are ``TAKEN``, others are passed over."""
+        for record, at in records:
+            match record:  # the most frequent kinds first
                 case PodDecided():
                     self.decisions += 1
                     self.decided.add(record.uid)
                     life = self._life(record.uid, state, at)
                     if life is not None and record.outcome is Outcome.SCHEDULED:
                         life.node, life.placed_at = record.node, at
+                case PodDeleted():
+                    if (fate := self._fates.get(record.uid)) is not None:
+                        (fate.before if self._is_history else fate.after).ended_at = at
+                case PodAdded() if not record.pod.node_name:
+                    self._fates.known(record.pod, at)
                 case BindIntended():
                     life = self._life(record.uid, state, at)
                     if life is not None:
@@ -163,11 +169,6 @@ class LifeRecorder:
                         life = self._life(uid, state, at)
                         if life is not None:
                             life.is_evicted = True
-                case PodDeleted():
-                    if (fate := self._fates.get(record.uid)) is not None:
-                        (fate.before if self._is_history else fate.after).ended_at = at
-                case PodAdded() if not record.pod.node_name:
-                    self._fates.known(record.pod, at)
 
     def _life(self, uid: str, state: SchedulerState, at: int) -> Life | None:
         fate = self._fates.get(uid)

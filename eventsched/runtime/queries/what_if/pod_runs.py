@@ -42,6 +42,7 @@ class RunRecord(msgspec.Struct):
     sent_back: tuple[str, ...] = ()
 
 
+_name = msgspec.json.Decoder(str)
 _record = msgspec.json.Decoder(RunRecord)
 _records = msgspec.json.Decoder(list[tuple[int, int, int, RunRecord]])
 
@@ -80,9 +81,9 @@ def recorded_runs(
 ) -> dict[str, PodRun]:
     """The runs by uid that began and ended in a stretch of a log, whose state before is
     ``state``. Raises CorruptLogError for a record of another shape."""
-    runs = _RunReader(state)
+    runs, kinds = _RunReader(state), _RunReader.KINDS
     for position, (record, at) in enumerate(stretch, state.position):
-        if record.kind in _RunReader.KINDS:
+        if record.kind in kinds:
             try:
                 runs.take(record, at)
             except (msgspec.MsgspecError, LookupError) as problem:
@@ -135,7 +136,7 @@ class _RunReader:
         uid = record.uid
         match record.kind:
             case "PodBound":
-                node_name = msgspec.json.decode(record.node, type=str)
+                node_name = _name.decode(record.node)
                 self._bound[uid] = at, node_name
                 self._on.setdefault(node_name, set()).add(uid)
             case "PodUpdated" if _IS_DELETED in bytes(record.pod):

@@ -97,6 +97,21 @@ def test_same_rules_on_logs_of_an_older_version(name: str) -> None:
     assert moved(done.fates) == []
 
 
+@pytest.mark.parametrize("first", [0, 30])
+def test_equal_specs_are_one_object_on_each_side_and_not_the_same_one(first: int) -> None:
+    """Specs cache what they request of the nodes of one side."""
+    nodes = [make_node("n", cpu=64_000)]
+    arrivals = [TracePod(make_pod(f"p{i}", cpu=100 + i % 2), i * SECOND) for i in range(20)]
+    _, log = simulated(nodes, arrivals)
+    made: list[LogEntry] = []
+    stretch = whole(log, first)
+    run_closed(stretch, SAME, watch=made.extend)
+    before = {id(pod_state.pod.spec) for pod_state in stretch.folded.state.pods.values()}
+    after = {id(e.record.pod.spec) for e in made if isinstance(e.record, records.PodAdded)}
+    assert (len(before), len(after)) == (2, 2)
+    assert not before & after
+
+
 @pytest.mark.parametrize("moving", [0, 1, 4, 12])
 def test_exactly_the_pods_that_must_move(moving: int, tmp_path: Path) -> None:
     """Each pod may go to nodes of its own: a large and a small one, or only one."""
