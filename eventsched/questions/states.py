@@ -24,6 +24,7 @@ from eventsched.history.past_state.named_pods import find_pod_state
 from eventsched.history.past_state.state_document import (
     node_document,
     pod_document,
+    pods_in_order,
     resources_document,
     row_of,
     state_document,
@@ -274,7 +275,7 @@ def state_answer(
         page, more = _page(rows, asked)
         return _timed(place | {"nodes": [node_document(state, row) for row in page], "next": more})
     if asked.part == "pods":
-        page, more = _page(list(state.pods.values()), asked)
+        page, more = _page(pods_in_order(state), asked)
         return _timed(place | {"pods": [pod_document(state, each) for each in page], "next": more})
     return _timed({"stream": stream.name, **state_document(state, whole=False)})
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
 import msgspec
@@ -39,9 +39,10 @@ class ObjectDifference:
 
 
 def differences(before: SchedulerState, after: SchedulerState) -> list[ObjectDifference]:
-    """The differences, nodes first, then pods and other objects, each in the order of the states.
-    Pods are compared by uid: a pod that came back under its name is another one. Objects that both
-    states share are not looked at, which are most of them if one was made from the other."""
+    """The differences, nodes first, then pods in the order in which they came (those last that were
+    added), then other objects. Pods are compared by uid: a pod that came back under its name is
+    another one. Objects that both states share are not looked at, which are most of them if one was
+    made from the other."""
     return [
         *_node_differences(before, after),
         *_pod_differences(before, after),
@@ -66,10 +67,12 @@ def _nodes(state: SchedulerState) -> dict[str, Node]:
 def _pod_differences(before: SchedulerState, after: SchedulerState) -> Iterator[ObjectDifference]:
     nominated = {*before.preemptions.uids(), *after.preemptions.uids()}
     there = after.pods
+    known: list[tuple[int, ObjectDifference]] = []
     for uid, was in before.pods.items():
         now = there.get(uid)
         if now is None:
-            yield ObjectDifference("Pod", was.pod.full_name, "removed", place_of(before, was))
+            gone = ObjectDifference("Pod", was.pod.full_name, "removed", place_of(before, was))
+            known.append((was.number, gone))
         elif (
             # Most pods run, and nothing has happened to them.
             not (was.pod is now.pod and was.bound and now.bound)
@@ -77,10 +80,21 @@ def _pod_differences(before: SchedulerState, after: SchedulerState) -> Iterator[
             or was.attempts != now.attempts
             or uid in nominated
         ) and (changes := _pod_changes(before, was, after, now)):
-            yield ObjectDifference("Pod", now.pod.full_name, "changed", fields=changes)
-    for uid, now in there.items():
-        if uid not in before.pods:
-            yield ObjectDifference("Pod", now.pod.full_name, "added", place_of(after, now))
+            changed = ObjectDifference("Pod", now.pod.full_name, "changed", fields=changes)
+            known.append((was.number, changed))
+    yield from _in_order(known)
+    added = [now for uid, now in there.items() if uid not in before.pods]
+    yield from _in_order(
+        [
+            (now.number, ObjectDifference("Pod", now.pod.full_name, "added", place_of(after, now)))
+            for now in added
+        ]
+    )
+
+
+def _in_order(found: list[tuple[int, ObjectDifference]]) -> Iterator[ObjectDifference]:
+    """The differences of pods by the positions at which they came (``pods_in_order``)."""
+    return (difference for _, difference in sorted(found, key=itemgetter(0)))
 
 
 def _pod_changes(

@@ -1,6 +1,7 @@
 """A state as values of JSON: what the scheduler believed of nodes, pods and queues."""
 
 from collections import Counter
+from operator import attrgetter
 from typing import Any
 
 from eventsched.domain import near_names
@@ -46,8 +47,14 @@ def state_document(state: SchedulerState, *, whole: bool = True) -> Document:
         document["nodes"] = [
             node_document(state, row) for row in range(state.nodes.size) if state.nodes.alive[row]
         ]
-        document["pods"] = [pod_document(state, pod_state) for pod_state in state.pods.values()]
+        document["pods"] = [pod_document(state, pod_state) for pod_state in pods_in_order(state)]
     return document
+
+
+def pods_in_order(state: SchedulerState) -> list[PodState]:
+    """The pods in the order in which they came. A state that was made from a snapshot has those
+    with a reservation first, so its own order depends on where the snapshots are."""
+    return sorted(state.pods.values(), key=attrgetter("number"))
 
 
 def resources_document(state: SchedulerState) -> dict[str, Document]:
