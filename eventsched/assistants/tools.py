@@ -15,7 +15,7 @@ from eventsched.api.parameters import Parameter, values_of
 from eventsched.domain.errors import InputError
 from eventsched.domain.workload_kinds import GROUP, SHORT_KINDS
 from eventsched.history.explain.evidence import uid_key
-from eventsched.questions.past.past_pods import last_attempts
+from eventsched.questions.past.last_attempts import attempts_of
 from eventsched.questions.streams import LoggedStream
 
 LIMIT, MOST_ITEMS = 20, 50
@@ -115,7 +115,7 @@ def _queue_positions(stream: LoggedStream, answer: Mapping[str, Any]) -> list[in
 def _attempts_of(stream: LoggedStream, uids: Iterable[str], end: int) -> list[int]:
     """The last attempts of pods before a position."""
     keys = dict.fromkeys(map(uid_key, uids), 0)
-    return sorted(found["seq"] for found in last_attempts(stream, keys, end))
+    return sorted(found.seq for found in attempts_of(stream, keys, end).values())
 
 
 def _attempts_of_named(stream: LoggedStream, names: Iterable[str], end: int) -> list[int]:

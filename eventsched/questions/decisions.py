@@ -48,10 +48,13 @@ LEFT JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
 WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
 ORDER BY d.seq {order} LIMIT :limit
 """
+# Joined, as Postgres compares a position with all of an array one by one. The row of arrays is read
+# sooner than a row for each refusal.
 _REFUSED = """
-SELECT r.seq, r.number, r.nodes FROM eventsched_log.refusal r
+SELECT array_agg(r.seq) AS seqs, array_agg(r.number) AS numbers, array_agg(r.nodes) AS nodes
+FROM unnest(CAST(:seqs AS bigint[])) AS a (seq)
+JOIN eventsched_log.refusal r ON r.seq = a.seq
 WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
-  AND r.seq = ANY(CAST(:seqs AS bigint[]))
 """
 _UIDS = """
 SELECT CAST(p.uid AS text) AS uid FROM eventsched_log.pod p
@@ -216,14 +219,19 @@ def refused_numbers(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, list
     if not seqs:
         return {}
     found: dict[int, list[tuple[int, int, int]]] = {}
-    rows = stream.rows.all(_REFUSED, low=min(seqs), high=max(seqs), seqs=tuple(seqs))
-    numbers = {row["number"] for row in rows}
+    asked = f"{{{','.join(map(str, dict.fromkeys(seqs)))}}}"  # a list takes longer to pass on
+    row = stream.rows.one(_REFUSED, low=min(seqs), high=max(seqs), seqs=asked)
+    if row is None or row["seqs"] is None:
+        return {}
+    numbers = set(row["numbers"])
     meanings = stream.rows.refusals(numbers)
     ranks = {each: refusal_rank(meanings[each].plugin, meanings[each].code) for each in numbers}
-    for row in rows:
-        number = row["number"]
-        found.setdefault(row["seq"], []).append((ranks[number], -row["nodes"], number))
-    return {seq: [number for *_, number in sorted(each)] for seq, each in found.items()}
+    for seq, number, nodes in zip(row["seqs"], row["numbers"], row["nodes"], strict=True):
+        found.setdefault(seq, []).append((ranks[number], -nodes, number))
+    return {
+        seq: [each[0][2]] if len(each) == 1 else [number for *_, number in sorted(each)]
+        for seq, each in found.items()
+    }
 
 
 # --- one decision -----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Which pods wait, in which order, and what for; and what goes wrong."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,11 @@ import msgspec
 from eventsched.domain.errors import InputError
 from eventsched.history.past_state.anomalies import stored_anomalies
 from eventsched.history.past_state.wait_estimates import wait_estimates
-from eventsched.history.past_state.waiting_pods import WaitingPod, waiting_pods
+from eventsched.history.past_state.waiting_pods import (
+    WaitingPlace,
+    waiting_places,
+    waiting_pod,
+)
 from eventsched.output.queues.anomaly_output import anomalies_json
 from eventsched.output.queues.queue_output import first_of_queues, queue_text, waiting_json
 from eventsched.output.state_output import place_text
@@ -25,6 +30,7 @@ from eventsched.questions.streams import LoggedStream, present_after
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime.queries.logged_assembly import assembly_in_force
 from eventsched.runtime.queries.state_at import FoldedState
+from eventsched.scheduling.framework.profile import Profile
 
 MOST_IN_WORDS = 1_000
 """Pods of the queues that are shown in full at most."""
@@ -43,10 +49,11 @@ def queue_page(
 ) -> QueueAnswer:
     """The waiting pods of a state, of one queue or of all, from number ``offset`` on. With
     ``is_now`` the clock goes on since the last record. Raises InputError."""
-    waiting = _waiting(stream, sees, folded, queue, plugins)
+    profiles = assembly_in_force(folded, stream.name, plugins).profiles
+    waiting = _waiting(sees, folded, queue, profiles)
     now = present_after(folded.state.now) if is_now else folded.state.now
     end = offset + limit
-    shown = waiting[offset:end]
+    shown = [waiting_pod(folded.state, profiles, each) for each in waiting[offset:end]]
     guesses = wait_estimates(stream.log, folded.position, now, shown)
     return QueueAnswer(
         stream=stream.name,
@@ -76,7 +83,9 @@ def queue_words(
     """All of them in words, as ``eventsched queue`` prints them: without ``full`` the first of
     each queue, if ``wide`` with more columns. Raises InputError, also if they are more than
     MOST_IN_WORDS and ``full``."""
-    waiting = _waiting(stream, sees, folded, queue, plugins)
+    profiles = assembly_in_force(folded, stream.name, plugins).profiles
+    places = _waiting(sees, folded, queue, profiles)
+    waiting = [waiting_pod(folded.state, profiles, each) for each in places]
     if full and len(waiting) > MOST_IN_WORDS:
         remedy = "leave it out, name a queue, or take JSON in pages"
         raise InputError("full", f"{len(waiting)} pods wait", remedy)
@@ -89,16 +98,12 @@ def queue_words(
 
 
 def _waiting(
-    stream: LoggedStream,
-    sees: Visibility,
-    folded: FoldedState,
-    queue: str | None,
-    plugins: list[Path],
-) -> list[WaitingPod]:
-    profiles = assembly_in_force(folded, stream.name, plugins).profiles
+    sees: Visibility, folded: FoldedState, queue: str | None, profiles: Mapping[str, Profile]
+) -> list[WaitingPlace]:
+    """The places of the pods that may be seen, of one queue or of all."""
     return [
         each
-        for each in waiting_pods(folded.state, profiles)
+        for each in waiting_places(folded.state, profiles)
         if queue in (None, each.place) and sees.sees(each.pod_state.pod.namespace)
     ]
 

@@ -1,7 +1,8 @@
 """Which pods wait at a position of a log: in which order, and what could end it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eventsched.domain.records import Queue
 from eventsched.domain.state.pod_state import PodState
@@ -46,45 +47,58 @@ class WaitingPod:
     plugins: tuple[WakingPlugin, ...]
 
 
+class WaitingPlace(NamedTuple):
+    """The place at which a pod waits, and its number there, from 1."""
+
+    place: str
+    number: int
+    pod_state: PodState
+
+
 def waiting_pods(state: SchedulerState, profiles: Mapping[str, Profile]) -> list[WaitingPod]:
-    """The pods that wait, place by place in the order of PLACES: the active ones in the order in
-    which they are tried, those with a time by it, others in the order in which they came.
-    ``profiles`` are those in force, by schedulerName."""
-    active = _active_order(state, profiles)
+    """The pods that wait, in the order of ``waiting_places``. ``profiles`` are those in force, by
+    schedulerName."""
+    return [waiting_pod(state, profiles, each) for each in waiting_places(state, profiles)]
+
+
+def waiting_places(
+    state: SchedulerState, profiles: Mapping[str, Profile]
+) -> Iterator[WaitingPlace]:
+    """Where pods wait, place by place in the order of PLACES: the active ones in the order in which
+    they are tried, those with a time by it, others in the order in which they came."""
     by_place: dict[str, list[PodState]] = {}
     for pod_state in state.pods.values():
-        by_place.setdefault(standing(state, pod_state), []).append(pod_state)
-    found = []
+        if not pod_state.bound:
+            by_place.setdefault(standing(state, pod_state), []).append(pod_state)
     for place in PLACES:
         pods = by_place.get(place, [])
         if place == Queue.ACTIVE:
-            pods = [state.pods[uid] for uid in active]
+            pods = _active_order(state, profiles, pods)
         elif place in (Queue.UNSCHEDULABLE, Queue.GATED):
             pods.sort(key=lambda pod_state: pod_state.order)
         else:
             pods.sort(key=lambda pod_state: (_until(state, pod_state), pod_state.order))
-        found += [
-            _waiting(state, profiles, place, number, pod_state)
-            for number, pod_state in enumerate(pods, 1)
-        ]
-    return found
+        for number, pod_state in enumerate(pods, 1):
+            yield WaitingPlace(place, number, pod_state)
 
 
-def _active_order(state: SchedulerState, profiles: Mapping[str, Profile]) -> list[str]:
+def _active_order(
+    state: SchedulerState, profiles: Mapping[str, Profile], pods: Iterable[PodState]
+) -> list[PodState]:
     """The active pods as the scheduler sorts them."""
     groups = PodGroups(state)
-    for uid in state.pods:
-        groups.note(uid)
+    groups.restored()
     index = QueueIndex(state, next(iter(profiles.values())).sort_key, groups)
-    for uid in state.pods:
-        index.note(uid, lambda pod_state: ())
-    return index.in_order()
+    for pod_state in pods:
+        index.note(pod_state.pod.uid, lambda pod_state: ())
+    return [state.pods[uid] for uid in index.in_order()]
 
 
-def _waiting(
-    state: SchedulerState, profiles: Mapping[str, Profile], place: str, number: int,
-    pod_state: PodState,
-) -> WaitingPod:  # fmt: skip
+def waiting_pod(
+    state: SchedulerState, profiles: Mapping[str, Profile], where: WaitingPlace
+) -> WaitingPod:
+    """What a state says about a pod that waits."""
+    place, number, pod_state = where
     pod = pod_state.pod
     profile = profile_for(profiles, state.shadows, pod.scheduler_name)
     reservation = state.reservations.get(pod.uid)

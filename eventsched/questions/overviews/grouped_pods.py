@@ -1,6 +1,7 @@
 """Pods counted by owner, or by the refusal of their last attempt that is named first."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -9,12 +10,14 @@ from eventsched.history.dominant_refusal import rank_sql
 from eventsched.output.queues.group_keys import OwnerGroup, ReasonGroup, reason_group
 from eventsched.questions.answer_shapes import UnmatchedFilter
 from eventsched.questions.excluded_nodes import PLUGIN_TO_NAME, REASON_TO_NAME
-from eventsched.questions.past.now_at import refusal_of
+from eventsched.questions.past.now_at import refusals_of
+from eventsched.questions.past.past_pod import PastPod
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.past.past_rows import selected
 from eventsched.questions.pods.pod_rows import JOIN_NAMED, PodRowFilter, conditions_of, source_of
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime import gc_tuning
 
 MOST_GROUPS = 10_000
 """Groups that are counted, those of most pods."""
@@ -112,6 +115,7 @@ def pod_groups(
     return _page(stream, by, counted, offset, limit, stream.present)
 
 
+@gc_tuning.paused()
 def past_pod_groups(
     stream: LoggedStream,
     sees: Visibility,
@@ -124,21 +128,38 @@ def past_pod_groups(
     """The same of the pods at a position. Raises InputError and UnavailableError."""
     if wanted.namespace is not None:
         sees.require(wanted.namespace, "namespace")
-    counted: dict[_Group, _Counted] = {}
     rows = selected(stream, sees, wanted, past)
-    past.add_waits(rows)
     if by == "reason":
         past.add_attempts(rows)
-    for row in rows:
-        group: _Group
-        if by == "owner":
-            owner = (row["owner_kind"] or "", row["owner_name"] or "")
-            group = OwnerGroup(row["namespace"], *owner)
-        else:
-            group = reason_group(*refusal_of(stream, row))
-        since = row["waiting_since"]
-        counted.setdefault(group, _Counted()).add(1, int(since is not None), since)
+    waits = past.waits(rows)
+    if waits is None:
+        past.add_waits(rows)
+        waits = [row["waiting_since"] is not None for row in rows]
+    counted: dict[_Group, _Counted] = {}
+    waiting: dict[_Group, list[PastPod]] = {}
+    for row, group, is_waiting in zip(rows, _past_groups(stream, rows, by), waits, strict=True):
+        counted.setdefault(group, _Counted()).add(1, int(is_waiting), None)
+        if is_waiting:
+            waiting.setdefault(group, []).append(row)
+    shown = [group for group, _ in _ordered(counted)[offset : offset + limit]]
+    oldest = past.oldest([waiting.get(group, []) for group in shown])
+    for group, row_of_oldest in zip(shown, oldest, strict=True):
+        if row_of_oldest is not None:
+            counted[group].since = row_of_oldest["waiting_since"]
     return _page(stream, by, counted, offset, limit, past.now)
+
+
+def _past_groups(stream: LoggedStream, rows: Sequence[PastPod], by: str) -> Iterator[_Group]:
+    """The group of each row, which has its last attempt if that is needed."""
+    if by == "owner":
+        for row in rows:
+            owner = row.pod.owner
+            kind, name = (owner.kind or "", owner.name or "") if owner else ("", "")
+            yield OwnerGroup(row.pod.namespace, kind, name)
+    else:
+        group = cache(reason_group)
+        for plugin, reason in refusals_of(stream, rows):
+            yield group(plugin, reason)
 
 
 def _owner(row: Mapping[Any, Any]) -> OwnerGroup:
@@ -162,7 +183,7 @@ def _page(
     now: int,
 ) -> GroupedPods:
     """The groups from number ``offset`` on; the oldest pods wait until ``now`` (µs)."""
-    found = sorted(counted.items(), key=lambda item: (-item[1].pods, item[0]))[:MOST_GROUPS]
+    found = _ordered(counted)
     end = offset + limit
     return GroupedPods(
         stream=stream.name,
@@ -173,6 +194,11 @@ def _page(
         groups=[_shown(group, each, now) for group, each in found[offset:end]],
         next=end if end < len(found) else None,
     )
+
+
+def _ordered(counted: Mapping[_Group, _Counted]) -> list[tuple[_Group, _Counted]]:
+    """The groups, those of most pods first."""
+    return sorted(counted.items(), key=lambda item: (-item[1].pods, item[0]))[:MOST_GROUPS]
 
 
 def _shown(group: _Group, counted: _Counted, now: int) -> PodsOfGroup:

@@ -12,7 +12,7 @@ from eventsched.questions.excluded_nodes import (
     PLUGIN_TO_NAME,
     REASON_TO_NAME,
 )
-from eventsched.questions.past.now_at import refusal_of
+from eventsched.questions.past.now_at import refusals_of
 from eventsched.questions.past.past_pods import PastPods
 from eventsched.questions.pods.named_owners import names_of_owner, read_owner
 from eventsched.questions.pods.pod_rows import PodRowFilter
@@ -177,4 +177,4 @@ def _refusals(
     numbers = {number for row in rows for number in row["numbers"]}
     meanings = stream.rows.refusals(numbers)
     named = {(meanings[number].plugin, meanings[number].reason) for number in numbers}
-    return named | {refusal_of(stream, row) for row in rows}
+    return named | set(refusals_of(stream, rows))

@@ -1,8 +1,9 @@
 """What happened at a position: the answer of now.py about the past."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from eventsched.domain.records.verdicts import STORED_EXCLUDED
 from eventsched.domain.units import is_virtual
 from eventsched.history.past_state.state_document import BOUND
 from eventsched.output.queues.group_keys import key_of_refusal
@@ -27,6 +28,7 @@ from eventsched.questions.past.positions import record_time
 from eventsched.questions.pods.pod_rows import PENDING_STATES, QUEUES, STATES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime import gc_tuning
 
 _WRITTEN = """
 SELECT CAST(extract(epoch FROM b.written_at) * 1000000 AS bigint) AS written
@@ -39,7 +41,11 @@ FROM eventsched_log.epoch e
 WHERE e.stream = :s AND e.first < :end ORDER BY e.epoch DESC LIMIT 1
 """
 
+PluginReason = tuple[str | None, str | None]
+"""The plugin and the reason of a refusal, as far as there are any."""
 
+
+@gc_tuning.paused()
 def now_at(stream: LoggedStream, sees: Visibility, past: PastPods, *, with_nodes: bool) -> Now:
     """What happened before the record at a position. Nodes are shown to those who see everything.
     Raises UnavailableError."""
@@ -87,12 +93,12 @@ def _seconds(past: PastPods, row: PastPod | None) -> float | None:
 
 def _reasons(stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]) -> list[WaitingReason]:
     """The reasons of most pods first, with the one that has waited longest."""
-    groups: dict[tuple[str | None, str | None], list[PastPod]] = {}
+    groups: dict[PluginReason, list[PastPod]] = {}
     queued = [row for row in rows if row.state in QUEUES]
     past.add_attempts(queued)
-    for row in queued:
-        if row["decided_seq"] is not None:
-            groups.setdefault(refusal_of(stream, row), []).append(row)
+    tried = [row for row in queued if row.found["decided_seq"] is not None]
+    for row, named in zip(tried, refusals_of(stream, tried), strict=True):
+        groups.setdefault(named, []).append(row)
     oldest = past.oldest(list(groups.values()))
     found = [
         WaitingReason(
@@ -109,7 +115,21 @@ def _reasons(stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]) -> l
     return found[:MOST_REASONS]
 
 
-def refusal_of(stream: LoggedStream, row: Mapping[str, Any]) -> tuple[str | None, str | None]:
+def refusals_of(stream: LoggedStream, rows: Iterable[PastPod]) -> Iterator[PluginReason]:
+    """``refusal_of`` for each row: few verdicts are different."""
+    known: dict[int, PluginReason] = {}
+    for row in rows:
+        number = row.found["verdict"]
+        if number is None or number == STORED_EXCLUDED:
+            yield refusal_of(stream, row)
+        elif (named := known.get(number)) is not None:
+            yield named
+        else:
+            known[number] = refusal_of(stream, row)
+            yield known[number]
+
+
+def refusal_of(stream: LoggedStream, row: Mapping[str, Any]) -> PluginReason:
     """The plugin and the reason of the dominant refusal of a row's last attempt."""
     number = row["verdict"]
     if number is None:

@@ -19,13 +19,15 @@ from eventsched.history.past_state.anomalies import (
     wasted_preemptions,
 )
 from eventsched.history.past_state.own_overtaking import PlacedOfWorkloads
+from eventsched.questions.past.last_attempts import arrivals
 from eventsched.questions.past.now_at import refusal_of
 from eventsched.questions.past.past_ping_pongs import past_ping_pongs
 from eventsched.questions.past.past_pod import PastPod
-from eventsched.questions.past.past_pods import PastPods, arrivals, first_queued
+from eventsched.questions.past.past_pods import PastPods, first_queued
 from eventsched.questions.pods.pod_rows import QUEUES
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime import gc_tuning
 
 _ON_NODES = ("bound", "binding", "waiting")
 _FACTS = ("priority", "state", "attempts", "owner_kind", "owner_name")
@@ -35,6 +37,7 @@ WHERE d.stream = :s AND d.seq < :end ORDER BY d.seq DESC LIMIT 1
 """
 
 
+@gc_tuning.paused()
 def past_anomalies(
     stream: LoggedStream, sees: Visibility, past: PastPods, limit: int
 ) -> StoredAnomalies:
@@ -88,22 +91,33 @@ def _long_waits(stream: LoggedStream, past: PastPods) -> list[_LongWait]:
     if newest is None:
         return []
     latest = newest["at"] - LONG_WAIT_MINUTES * 60 * SECOND
-    tried = [row for row in past.rows if row.state in QUEUES and row.attempts]
-    past.add_waits(tried)
-    waiting = {
-        row["uid"]: row
-        for row in tried
-        if row["waiting_since"] is not None and row["waiting_since"] <= latest
-    }
+    waiting = {row["uid"]: row for row in _waiting_since(past, latest)}
     past.add_attempts(list(waiting.values()))
     began = {
         found["uid"]: (found["seq"], found["at"])
         for found in first_queued(stream, arrivals(waiting.values()), past.position)
     }
+    past.add_waits([row for uid, row in waiting.items() if uid not in began])
     pods = [
-        (row, *began.get(uid, (row["seq"], row["waiting_since"]))) for uid, row in waiting.items()
+        (row, *(began.get(uid) or (row["seq"], row["waiting_since"])))
+        for uid, row in waiting.items()
     ]
     return [_LongWait(*each) for each in pods if each[2] <= latest]
+
+
+def _waiting_since(past: PastPods, latest: int) -> Sequence[PastPod]:
+    """The pods in a queue that have been tried and came to a queue at ``latest`` (µs) or before."""
+    tried = [row for row in past.rows if row.state in QUEUES and row.attempts]
+
+    def since(row: PastPod) -> Any:
+        past.add_waits([row])
+        return row["waiting_since"]
+
+    if past.waits(tried) is not None:  # those that came first wait longest
+        return tried[: bisect_right(tried, latest, key=since)]
+    past.add_waits(tried)
+    waited = [row for row in tried if row["waiting_since"] is not None]
+    return [row for row in waited if row["waiting_since"] <= latest]
 
 
 def _could_fit(stream: LoggedStream, row: Mapping[str, Any]) -> bool:

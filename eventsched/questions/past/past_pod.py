@@ -14,7 +14,7 @@ from eventsched.history.explain.evidence import uid_key
 from eventsched.history.past_state.state_document import BOUND
 
 _STATED: Mapping[str, Callable[["PastPod"], Any]] = {
-    "uid": lambda row: uid_key(row.pod.uid),
+    "uid": lambda row: row.uid,
     "seq": attrgetter("seq"),
     "attempts": attrgetter("attempts"),
     "priority": attrgetter("pod.priority"),
@@ -41,7 +41,7 @@ class PastPod(Mapping[str, Any]):
     """A row. ``found`` has the columns that the state does not say, as far as they were read. A
     column that was not is missing: KeyError."""
 
-    __slots__ = ("attempts", "found", "node", "nominated", "pod", "seq", "state")
+    __slots__ = ("_uid", "attempts", "found", "node", "nominated", "pod", "seq", "state")
 
     def __init__(self, pod_state: PodState, state: str, nominated: str) -> None:
         self.pod: Pod = pod_state.pod
@@ -50,9 +50,17 @@ class PastPod(Mapping[str, Any]):
         self.node: str = pod_state.booked_node
         self.state: str = state
         self.nominated: str = nominated
+        self._uid = ""
         self.found: Mapping[str, Any] = PLACED
         if state != BOUND:
             self.found = {} if pod_state.queue is None else {"since": pod_state.entered}
+
+    @property
+    def uid(self) -> str:
+        """The uid as tables have it."""
+        if not self._uid:
+            self._uid = uid_key(self.pod.uid)
+        return self._uid
 
     def __getitem__(self, column: str) -> Any:
         stated = _STATED.get(column)

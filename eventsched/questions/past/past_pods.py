@@ -5,10 +5,11 @@ last attempt came to, is read from the derived rows, by index and before the pos
 pods of which a question needs it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from math import inf
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import RowMapping
 
@@ -25,32 +26,29 @@ from eventsched.history.past_state.state_document import (
 )
 from eventsched.questions.answer_shapes import NodesFilled
 from eventsched.questions.decisions import refused_numbers
+from eventsched.questions.past.arrival_queues import UNQUEUED, ArrivalQueues
+from eventsched.questions.past.last_attempts import (
+    LastAttempt,
+    arrivals,
+    chunks,
+    last_attempts,
+    of_pods,
+)
 from eventsched.questions.past.past_pod import PLACED, PastPod
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.queries.state_at import FoldedState
 
-_AT_ONCE = 2_000
-"""Pods or decisions that one query asks for."""
 _AT_FIRST = 8
 """Pods of a group of which it is asked first since when they wait."""
-_STATES = {AT_PERMIT: "waiting", PREPARING: "waiting", NOT_SCHEDULED_HERE: "unqueued"}
+_STATES = {AT_PERMIT: "waiting", PREPARING: "waiting", NOT_SCHEDULED_HERE: UNQUEUED}
 """Place of a pod in a state → its name in pod_now, for those that have another one."""
 _FAILED = ("unschedulable", "error")
 
 _UNTRIED = {column: value for column, value in PLACED.items() if column != "waiting_since"}
 """What a last attempt would say, of a pod that had none."""
 
-_T = TypeVar("_T")
-
-_DECIDED = """
-SELECT DISTINCT ON (d.pod) CAST(d.pod AS text) AS uid, d.seq, d.at,
-       CAST(d.outcome AS text) AS outcome, d.feasible
-FROM eventsched_log.decision d
-WHERE d.stream = :s AND d.pod = ANY(CAST(:uids AS uuid[])) AND d.seq >= :begin AND d.seq < :end
-ORDER BY d.pod, d.seq DESC
-"""
 _QUEUED = """
 SELECT CAST(m.pod AS text) AS uid, min(m.seq) AS seq, min(m.at) AS at
 FROM eventsched_log.queue_move m
@@ -87,6 +85,7 @@ class PastPods:
         self.position, self.now, self.nodes = folded.position, folded.state.now, nodes
         self.rows: Sequence[PastPod] = sorted(_rows(folded.state), key=lambda row: row.seq)
         self._stream = stream
+        self._arrivals = ArrivalQueues(stream, folded)
         self._lock = RLock()
 
     def visible(self, sees: Visibility) -> Sequence[PastPod]:
@@ -100,11 +99,18 @@ class PastPods:
         UnavailableError."""
         with self._lock, gc_tuning.paused():
             lacking = _lacking("waiting_since", rows)
-            queued = _of_pods(self._stream, _QUEUED, arrivals(lacking.values()), self.position)
+            queued = of_pods(self._stream, _QUEUED, arrivals(lacking.values()), self.position)
             began = {found["uid"]: (found["at"], found["seq"]) for found in queued}
             for uid, row in lacking.items():
                 at, seq = began.get(uid, (None, None))
                 row.add(waiting_since=at, queued_seq=seq)
+
+    def waits(self, rows: Sequence[PastPod]) -> list[bool] | None:
+        """Whether each of rows has a ``waiting_since`` that is not None, if all that have it have
+        waited since they arrived: then those that came first have waited longest. None if the state
+        does not say it about one of them. Raises UnavailableError."""
+        with self._lock:
+            return self._arrivals.waits(rows)
 
     def oldest(self, groups: Sequence[Sequence[PastPod]]) -> list[PastPod | None]:
         """The pod of each group that has waited longest, of equal ones the first; None if none
@@ -140,7 +146,7 @@ class PastPods:
             untried = {uid: row for uid, row in bound.items() if not row.attempts}
             queued = self._times(_QUEUED, untried)
             came = {row.seq: uid for uid, row in untried.items() if uid not in queued}
-            for seqs in _chunks(list(came)):  # with a node
+            for seqs in chunks(list(came)):  # with a node
                 for seq, stored in self._stream.evidence().records_at(seqs).items():
                     since[came[seq]] = stored.at
             for uid, row in bound.items():
@@ -151,15 +157,15 @@ class PastPods:
         Raises UnavailableError."""
         with self._lock, gc_tuning.paused():
             lacking = _lacking("decided_seq", rows)
-            tried = last_attempts(self._stream, arrivals(lacking.values()), self.position)
-            attempts = {found["uid"]: _attempt(lacking[found["uid"]], found) for found in tried}
+            tried = last_attempts(self._stream, lacking.values(), self.position)
+            attempts = {uid: _attempt(lacking[uid], found) for uid, found in tried.items()}
             _add_refusals(self._stream, attempts.values())
             for uid, row in lacking.items():
-                row.add(**attempts.get(uid) or {**_UNTRIED, "since": row.found.get("since")})
+                row.found = attempts.get(uid) or {**_UNTRIED, "since": None, **row.found}
 
     def _times(self, query: str, rows: Mapping[str, PastPod]) -> dict[str, int]:
         """Uid → time (µs) of what a query finds of pods."""
-        found = _of_pods(self._stream, query, arrivals(rows.values()), self.position)
+        found = of_pods(self._stream, query, arrivals(rows.values()), self.position)
         return {row["uid"]: row["at"] for row in found}
 
 
@@ -189,14 +195,12 @@ def _lacking(column: str, rows: Iterable[PastPod]) -> dict[str, PastPod]:
     return {row["uid"]: row for row in rows if column not in row.found}
 
 
-def _attempt(row: PastPod, found: RowMapping) -> dict[str, Any]:
-    """What a last attempt says before its refusals are read."""
-    outcome = found["outcome"]
-    is_allowed = row.state == BINDING and outcome == "waiting"  # some time later
-    since = row.found.get("since", None if is_allowed else found["at"])
+def _attempt(row: PastPod, found: LastAttempt) -> dict[str, Any]:
+    """The columns of a row with its last attempt, before its refusals are read."""
+    is_allowed = row.state == BINDING and found.outcome == "waiting"  # some time later
     return {
-        **_UNTRIED, "since": since, "decided_seq": found["seq"], "outcome": outcome,
-        "feasible": found["feasible"],
+        "since": None if is_allowed else found.at, **_UNTRIED, **row.found,
+        "decided_seq": found.seq, "outcome": found.outcome, "feasible": found.feasible,
     }  # fmt: skip
 
 
@@ -204,29 +208,20 @@ def _add_refusals(stream: LoggedStream, attempts: Iterable[dict[str, Any]]) -> N
     """Why those of attempts failed that did: their verdicts, and the messages of those without one
     on a node."""
     failed = {each["decided_seq"]: each for each in attempts if each["outcome"] in _FAILED}
-    for seqs in _chunks(sorted(failed)):
+    same: Callable[[tuple[int, ...]], frozenset[int]] = cache(frozenset)  # few are different
+    for seqs in chunks(sorted(failed)):
         for seq, numbers in refused_numbers(stream, seqs).items():
-            failed[seq]["verdict"], failed[seq]["numbers"] = numbers[0], frozenset(numbers)
+            attempt = failed[seq]
+            attempt["verdict"], attempt["numbers"] = numbers[0], same(tuple(numbers))
     unnamed = (seq for seq, each in failed.items() if each["verdict"] in (None, STORED_EXCLUDED))
-    for seqs in _chunks(sorted(unnamed)):
+    for seqs in chunks(sorted(unnamed)):
         add_messages(stream, [failed[seq] for seq in seqs])
-
-
-def arrivals(rows: Iterable[PastPod]) -> dict[str, int]:
-    """Uid → position at which the pod came."""
-    return {row["uid"]: row.seq for row in rows}
-
-
-def last_attempts(stream: LoggedStream, came: Mapping[str, int], end: int) -> Iterator[RowMapping]:
-    """The last attempt of each pod that had one since it ``came`` and before position ``end``: uid,
-    seq, at, outcome."""
-    return _of_pods(stream, _DECIDED, came, end)
 
 
 def first_queued(stream: LoggedStream, came: Mapping[str, int], end: int) -> Iterator[RowMapping]:
     """When each pod first was in a queue other than the gated one, since it ``came`` and before
     position ``end``: uid, seq, at."""
-    return _of_pods(stream, _FIRST_QUEUED, came, end)
+    return of_pods(stream, _FIRST_QUEUED, came, end)
 
 
 def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:
@@ -237,24 +232,3 @@ def add_messages(stream: LoggedStream, rows: Sequence[dict[str, Any]]) -> None:
         assert isinstance(record, PodDecided)
         if record.outcome.value in _FAILED:
             by_seq[seq]["plugin"], by_seq[seq]["message"] = record.plugin, record.message
-
-
-def _of_pods(
-    stream: LoggedStream, query: str, came: Mapping[str, int], end: int
-) -> Iterator[RowMapping]:
-    """What a query finds of each pod since it came. An earlier pod may have had its uid: a restore
-    of etcd brings pods back. That is rare, so those are asked for again, one by one."""
-    for some in _chunks(list(came)):
-        # As the text of an array: an array of texts is looked through for what has to be quoted.
-        for found in stream.rows.all(query, uids=f"{{{','.join(some)}}}", begin=0, end=end):
-            begin = came[found["uid"]]
-            if found["seq"] >= begin:
-                yield found
-            else:
-                uids = f"{{{found['uid']}}}"
-                yield from stream.rows.all(query, uids=uids, begin=begin, end=end)
-
-
-def _chunks(items: list[_T]) -> Iterator[list[_T]]:
-    for first in range(0, len(items), _AT_ONCE):
-        yield items[first : first + _AT_ONCE]

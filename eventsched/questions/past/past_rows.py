@@ -14,16 +14,13 @@ from eventsched.output.queues.group_keys import (
     reason_group,
 )
 from eventsched.questions.answer_shapes import Pods
-from eventsched.questions.past.now_at import refusal_of
+from eventsched.questions.past.last_attempts import last_attempts
+from eventsched.questions.past.now_at import refusal_of, refusals_of
 from eventsched.questions.past.past_pod import PastPod
-from eventsched.questions.past.past_pods import (
-    PastPods,
-    add_messages,
-    arrivals,
-    last_attempts,
-)
+from eventsched.questions.past.past_pods import PastPods, add_messages
+from eventsched.questions.past.positions import record_time
 from eventsched.questions.pods.named_owners import read_owner
-from eventsched.questions.pods.pod_orders import LAST, order_of
+from eventsched.questions.pods.pod_orders import LAST, PodKey, PodOrder, order_of
 from eventsched.questions.pods.pod_rows import (
     PENDING,
     PENDING_STATES,
@@ -32,14 +29,17 @@ from eventsched.questions.pods.pod_rows import (
 )
 from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
+from eventsched.runtime import gc_tuning
 
 _COLUMNS = {
     "namespace": "namespace", "name": "name", "state": "state",
     "node": "node", "profile": "scheduler",
 }  # fmt: skip
 """Filter → the column that has to be equal to it."""
+_Key = Callable[[PastPod], PodKey]
 
 
+@gc_tuning.paused()
 def past_pods_page(
     stream: LoggedStream,
     sees: Visibility,
@@ -58,21 +58,44 @@ def past_pods_page(
     rows = selected(stream, sees, wanted, past)
     if order.name == "since":
         past.add_since(rows)
+    place = None if cursor is None else order.place(cursor)
+    key: _Key = order.key
+    is_descending = order.is_descending
     if order.name == "waiting":
-        past.add_waits(rows)
-    key, is_descending = order.key, order.is_descending
+        key, place = _by_wait(stream, past, rows, order, place)
     by = attrgetter("seq") if order.name == "position" else key  # the same, and less work
     found = sorted(rows, key=by, reverse=is_descending)
     total = len(found)
-    if cursor is not None:
-        place = order.place(cursor)
+    if place is not None:
         found = [row for row in found if (key(row) < place if is_descending else key(row) > place)]
     shown, more = found[:limit], None
     if len(found) > limit:
-        more = order.cursor(key(shown[-1]))
+        if order.name == "waiting":
+            past.add_waits(shown[-1:])
+        more = order.cursor(order.key(shown[-1]))
     head = stream.rows.head
     pods = pod_rows_of(stream, _completed(stream, past, shown), past.now)
     return Pods(stream=stream.name, head=head, pods=pods, next=more, total=total)
+
+
+def _by_wait(
+    stream: LoggedStream,
+    past: PastPods,
+    rows: Sequence[PastPod],
+    order: PodOrder,
+    place: PodKey | None,
+) -> tuple[_Key, PodKey | None]:
+    """What rows are sorted by in an order by their waits, and the place after which a page begins.
+    If all wait since they arrived, their positions are in that order, and no wait is read."""
+    waits = past.waits(rows)
+    if waits is not None and place is not None and place.value != order.missing:
+        waits = waits if record_time(stream, place.position) == place.value else None
+        place = PodKey(0, place.position) if waits is not None else place
+    if waits is None:
+        past.add_waits(rows)
+        return order.key, place
+    waiting = {row.seq for row, waits_now in zip(rows, waits, strict=True) if waits_now}
+    return lambda row: PodKey(0 if row.seq in waiting else order.missing, row.seq), place
 
 
 def selected(
@@ -88,7 +111,8 @@ def selected(
     group = None if wanted.group is None else read_group(wanted.group)
     if isinstance(group, ReasonGroup):
         past.add_attempts(rows)
-        rows = [row for row in rows if reason_group(*refusal_of(stream, row)) == group]
+        named = zip(rows, refusals_of(stream, rows), strict=True)
+        rows = [row for row, refusal in named if reason_group(*refusal) == group]
     if wanted.plugin is not None or wanted.reason is not None:
         past.add_attempts(rows)
         is_refused = _refusal_filter(stream, wanted)
@@ -156,8 +180,8 @@ def _tried(
 
 def _decided(stream: LoggedStream, past: PastPods, rows: Sequence[PastPod]) -> Mapping[str, int]:
     """Uid → position of the last attempt, of the pods that had one."""
-    found = last_attempts(stream, arrivals(rows), past.position)
-    return {attempt["uid"]: attempt["seq"] for attempt in found}
+    found = last_attempts(stream, rows, past.position)
+    return {uid: attempt.seq for uid, attempt in found.items()}
 
 
 def _completed(

@@ -57,13 +57,13 @@ class PodOrder(NamedTuple):
         if self.is_of_texts:
             text = row["node"] if self.name == "node" else row["owner_name"]
             whole = f"{text} {row['namespace']}" if text and self.name == "owner" else text
-            return PodKey(whole or self._missing, row["seq"])
+            return PodKey(whole or self.missing, row["seq"])
         value = row[_NUMBERS[self.name]]
-        return PodKey(self._missing if value is None else value, row["seq"])
+        return PodKey(self.missing if value is None else value, row["seq"])
 
     def cursor(self, key: PodKey) -> str:
         """Where to go on after a key."""
-        return f".{key.position}" if key.value == self._missing else f"{key.value}.{key.position}"
+        return f".{key.position}" if key.value == self.missing else f"{key.value}.{key.position}"
 
     def place(self, cursor: str) -> PodKey:
         """The key of a cursor. Raises InputError."""
@@ -71,11 +71,11 @@ class PodOrder(NamedTuple):
         if not _is_number(position) or not (self.is_of_texts or not text or _is_number(text)):
             raise _cursor_error(cursor)
         if not text:
-            return PodKey(self._missing, int(position))
+            return PodKey(self.missing, int(position))
         return PodKey(text if self.is_of_texts else int(text), int(position))
 
     @property
-    def _missing(self) -> int | str:
+    def missing(self) -> int | str:
         """The key of pods without a value."""
         if self.is_of_texts:
             return "" if self.is_descending else _LAST_TEXT
