@@ -6,6 +6,7 @@ from typing import Any
 
 from eventsched.cli.log_access.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
+from eventsched.runtime import plugin_files
 
 
 def add_to(commands: Any) -> None:
@@ -40,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
             f"needs the package {missing.name}",
             "install it: pip install 'eventsched[mcp]'",
         ) from missing
+    for path in options.plugin:
+        plugin_files.imported(path)  # so that no question finds that the file is not there
     with served_streams(options) as streams:
         output.configure()  # to stderr: the protocol has standard output
         return serve_tools(Desk(streams, FoldedStates(), tuple(options.plugin)))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from eventsched.cli.log_access.database_options import place_of_results, results_address
 from eventsched.cli.log_access.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
+from eventsched.runtime import plugin_files
 
 
 def add_to(commands: Any) -> None:
@@ -111,6 +112,8 @@ def run(options: argparse.Namespace) -> int:
         options.context, options.client_ca_file, options.trust_all_clients,
     )  # fmt: skip
     gate, place = server.gate_of(wanted), server.place_of(wanted)
+    for path in options.plugin:
+        plugin_files.imported(path)  # so that no question finds that the file is not there
     with served_streams(options) as streams, _results(options) as store_in:
         output.configure()  # structlog's own tracebacks show local variables, tokens among them
         desk = Desk(streams, FoldedStates(), tuple(options.plugin), store_in)

@@ -153,6 +153,11 @@ def test_what_it_refuses(logs: str, capsys: pytest.CaptureFixture[str], tmp_path
     assert refused("--database", logs, "--port", "99999") == (
         "eventsched serve: --port: 99999 is not a port; choose one up to 65535\n"
     )
+    for command in ("serve", "mcp"):
+        missing = str(tmp_path / "missing.py")
+        assert main([command, "--database", logs, "--plugin", missing]) == 2
+        message = f"{missing}: is not there; name a .py file that holds a plugin\n"
+        assert capsys.readouterr() == ("", f"eventsched {command}: {message}")
     assert refused() == (
         "eventsched serve: options: no database is named; give --data-dir FOLDER or --database URL "
         "(or set EVENTSCHED_DATABASE)\n"
