@@ -57,7 +57,7 @@ def lease(plane: ControlPlane) -> Object:
 
 
 def assert_terms(scheduler: Scheduler, least: int) -> None:
-    """So many terms have followed one another; more, if a lease was not renewed in time on a busy
+    """At least that many terms have followed one another: more if a lease expired on a busy
     machine."""
     epochs = [each.epoch for each in scheduler.log().of(TermBegan)]
     assert epochs == sorted(set(epochs))
