@@ -3,6 +3,7 @@
 from typing import Any
 
 from eventsched.domain.records import Outcome, PodDecided, PodQueued
+from eventsched.domain.records.exclusions import bare_reason
 from eventsched.history.decision_vectors import NodeScore, VectorSource
 from eventsched.history.explain.conclusions.reason_codes import (
     differences,
@@ -147,8 +148,8 @@ def _why_not(attempt: ExplainedAttempt, display: Display) -> list[str]:
     others = "the others" if placed else f"any node at attempt {number}"
     rows: list[tuple[object, ...]] = [
         (
-            refusal.nodes, _refuser(refusal) or "-", refusal.code, "; ".join(refusal.reasons),
-            _examples(refusal),
+            refusal.nodes, _refuser(refusal) or "-", refusal.code,
+            "; ".join(map(bare_reason, refusal.reasons)), _examples(refusal),
         )
         for refusal in attempt.refusals
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from eventsched.domain.records import (
     PodUpdated,
     Queue,
 )
+from eventsched.domain.records.exclusions import bare_reason
 from eventsched.history.explain.conclusions.headline import (
     BINDING,
     BOUND,
@@ -186,7 +187,8 @@ def _why(answer: Headline) -> str:
         plugin = answer.plugin or "PreFilter"
         text = f"{plugin} refuses {answer.nodes} of {counted(answer.of, 'node')}"
         part = answer.with_reason < answer.nodes
-        why = f"{text}{f', {answer.with_reason} of them for' if part else ''}: {answer.reason}"
+        of_them = f", {answer.with_reason} of them for" if part else ""
+        why = f"{text}{of_them}: {bare_reason(answer.reason)}"
         if answer.closed_by:
             return f"{why} (even without other pods); {closed_text(answer.closed_by)}"
         return why

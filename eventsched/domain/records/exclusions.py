@@ -16,6 +16,14 @@ NARROWED = re.compile(r"node\(s\) didn't satisfy plugin\(s\) \[([^]]+)\]")
 """The reason of nodes that plugins did not name (schedule_one.go, findNodesThatFitPod)."""
 
 
+_OF_ALL_NODES = re.compile(
+    r"0/\d+ nodes are available: (.+?)\."
+    r"( preemption: .*| not found| no new claims to deallocate.*)?",
+    re.DOTALL,
+)
+"""The message of an attempt that PreFilter ended: its reason, and what PostFilter added."""
+
+
 class Exclusion(NamedTuple):
     """The plugin that left nodes out, several with spaces between, or None if the attempt names
     none."""
@@ -25,6 +33,13 @@ class Exclusion(NamedTuple):
 
 
 UNNAMED = Exclusion(None, "PreFilter left the node out")
+
+
+def bare_reason(reason: str) -> str:
+    """A reason for people. That of nodes which PreFilter refused at once is the whole message of
+    the attempt: here without the number of nodes, and what preemption found. Others stay."""
+    found = _OF_ALL_NODES.fullmatch(reason)
+    return reason if found is None else found[1]
 
 
 def exclusion(plugin: str | None, message: str | None) -> Exclusion:

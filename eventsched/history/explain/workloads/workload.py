@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from eventsched.domain import records
 from eventsched.domain.errors import InputError
+from eventsched.domain.records.exclusions import bare_reason
 from eventsched.domain.workload_kinds import (
     DEPLOYMENT,
     GROUP,
@@ -108,7 +109,7 @@ class WaitingGroup:
             return "gave up its node"
         if self.code:
             closed = f"; {closed_text(self.closed_by)}" if self.closed_by else ""
-            return f"{self.plugin or 'PreFilter'} refuses nodes: {self.reason}{closed}"
+            return f"{self.plugin or 'PreFilter'} refuses nodes: {bare_reason(self.reason)}{closed}"
         return f"{self.plugin}: {self.reason}" if self.plugin else self.reason
 
 
