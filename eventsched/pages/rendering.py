@@ -14,7 +14,7 @@ from eventsched.pages.api_call import segment
 from eventsched.pages.attempt_runs import attempt_runs
 from eventsched.pages.configuration_changes import weights
 from eventsched.pages.screen_questions.what_if_question import difference_page
-from eventsched.pages.story_links import linked, linked_step, offered
+from eventsched.pages.story_links import linked, linked_step, nodes_of, offered
 
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 _LENGTH = re.compile(r"([0-9]*\.?[0-9]+[smhd])+")
@@ -35,7 +35,7 @@ def environment(*, what_ifs: bool = True) -> Environment:
         age=age, count=count, moment=moment, segment=segment, decimal=decimal,
         breakable=breakable, attempt_runs=attempt_runs, anomaly_groups=anomaly_groups,
         linked=linked, linked_step=linked_step, weights=weights,
-        offered=offered, typed_time=typed_time, difference_page=difference_page,
+        nodes_of=nodes_of, offered=offered, typed_time=typed_time, difference_page=difference_page,
         is_length=is_length, amount=amount,
     )  # fmt: skip
     env.globals["what_ifs"] = what_ifs

@@ -68,7 +68,8 @@ SCREENS = (
     ),
     Screen(
         "workload", "Workload", "/workloads/{namespace}/{kind}/{name}",
-        workload_question.question, in_navigation=False, below="pods",
+        workload_question.question, in_navigation=False, further=workload_question.further,
+        below="pods",
     ),
     Screen(
         "node", "Node", "/nodes/{name}", node_question.question, in_navigation=False,

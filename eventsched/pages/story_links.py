@@ -44,6 +44,17 @@ def linked_step(
     return _linked(text, [*pods, *_unlike_words(nodes)], link, [_COMMAND], asked or {})
 
 
+def nodes_of(story: Mapping[str, Any] | None) -> list[str]:
+    """The nodes that the next step of a pod may name: those that its last attempt names for a
+    refusal, and the one that a preemption makes room on. ``story`` is the answer of ``explain``."""
+    if not story:
+        return []
+    refusals = [each for last in story.get("attempts", [])[-1:] for each in last["refusals"]]
+    nodes = [node for each in refusals for node in each["examples"]]
+    preemption = story.get("preemption")
+    return [*nodes, preemption["node"]] if preemption else nodes
+
+
 def offered(
     remedy: str, screen: str, path: Mapping[str, str], link: Callable[..., str]
 ) -> str | Markup:

@@ -39,6 +39,30 @@ def test_a_workload_by_why_its_pods_wait() -> None:
     assert "Next step: make room for &lt;b&gt;<a" in text
 
 
+def test_nodes_of_the_next_step_lead_to_their_pages() -> None:
+    """Those that the story of its first waiting pod names."""
+    story = {
+        "attempts": [{"refusals": [{"examples": ["old-1"]}]}, {"refusals": [{"examples": ["n7"]}]}],
+        "preemption": {"node": "n-5"},
+    }
+    text, api = text_of(
+        "/workloads/prod/job/report?stream=live",
+        next_step="label n7 a=old-1 (prod/b has left n-5, it is on n70)", **story,
+    )  # fmt: skip
+    assert [path for path, *_ in api.asked].count("/api/v1/pods/prod/a/explain") == 1
+    _, _, step = text.partition("Next step: ")
+    assert step.startswith(
+        'label <a href="/nodes/n7?stream=live">n7</a> a=old-1 '
+        '(<a href="/pods/prod/b?stream=live">prod/b</a> has left '
+        '<a href="/nodes/n-5?stream=live">n-5</a>, it is on n70).'
+    )
+
+
+def test_a_workload_without_a_next_step_asks_for_no_story() -> None:
+    _, api = text_of("/workloads/prod/job/report?stream=live", next_step=None)
+    assert [path for path, *_ in api.asked if "/pods/" in path] == []
+
+
 def test_the_time_shown_is_kept_and_the_page_says_that_it_is_about_the_present() -> None:
     text, api = text_of("/workloads/prod/job/report?stream=live&at=5")
     assert "at=" not in api.asked[0][1]
