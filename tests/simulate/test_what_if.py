@@ -206,6 +206,11 @@ def test_nodes_that_history_does_not_have(what_if: WhatIf, tmp_path: Path) -> No
         (["--from", "3"], "--from: begins at a checkpoint of a database"),
         (["--fail-if", "moved() > 0"], "--fail-if: is about a run under other rules"),
         (["--chart", "a.svg"], "--chart: is about a run under other rules"),
+        (
+            ["--what-if", "--from", "soon", "--chart", "none/a.svg"],  # before anything is read
+            "none/a.svg: cannot be written: No such file or directory; name another file",
+        ),
+        (["--what-if", "--from", "soon", "--chart", "/"], "/: cannot be written: Is a directory"),
         (["--what-if", "--open-loop", "--chart", "a.svg"], "--chart: does not go with"),
         (["--what-if", "--what-if", "--chart", "a.svg"], "--chart: draws one configuration"),
         (["--what-if", "--what-if", "none.yaml"], "none.yaml: "),

@@ -1,6 +1,8 @@
 """``eventsched replay --what-if``: decides history again under other rules."""
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -108,6 +110,8 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
         _refuse_for_open(options, conditions)
     if options.chart is not None and len(names) > 1:
         raise InputError("--chart", "draws one configuration", "name only one by --what-if")
+    if options.chart is not None:
+        _require_place(options.chart)
     refuse_store(options, len(names))
     changes = parse_changes(options.nodes, node_template.read)
     executor = executor_of_grid(options.executor, len(names))
@@ -152,6 +156,21 @@ def _decided(
     conditions = [parse_condition(text) for text in options.fail_if]
     document, failed = _run(options, stretch, rules, changes, conditions, progress, store)
     return {"stream": opened.log.stream, "rules": rules.name, **document, "failed": failed}
+
+
+def _require_place(path: Path) -> None:
+    """Raises InputError if no chart can be written there: before a run that takes minutes, and is
+    stored."""
+    problem = 0
+    if path.is_dir():
+        problem = errno.EISDIR
+    elif not path.parent.is_dir():
+        problem = errno.ENOENT
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        problem = errno.EACCES
+    if problem:
+        message = f"cannot be written: {os.strerror(problem)}"
+        raise InputError(str(path), message, "name another file")
 
 
 def _draw(path: Path, document: dict[str, Any]) -> None:
