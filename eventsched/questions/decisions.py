@@ -48,13 +48,13 @@ LEFT JOIN eventsched_log.pod p ON p.stream = d.stream AND p.uid = d.pod
 WHERE d.stream = :s AND d.seq >= :low AND d.seq < :high{conditions}
 ORDER BY d.seq {order} LIMIT :limit
 """
-# Joined, as Postgres compares a position with all of an array one by one. The row of arrays is read
-# sooner than a row for each refusal.
+# Of a list Postgres compares each element with each row. The row of arrays is read sooner than a
+# row for each refusal.
 _REFUSED = """
 SELECT array_agg(r.seq) AS seqs, array_agg(r.number) AS numbers, array_agg(r.nodes) AS nodes
-FROM unnest(CAST(:seqs AS bigint[])) AS a (seq)
-JOIN eventsched_log.refusal r ON r.seq = a.seq
+FROM eventsched_log.refusal r
 WHERE r.stream = :s AND r.seq >= :low AND r.seq <= :high
+  AND r.seq IN (SELECT unnest(CAST(:seqs AS bigint[])))
 """
 _UIDS = """
 SELECT CAST(p.uid AS text) AS uid FROM eventsched_log.pod p
@@ -219,7 +219,7 @@ def refused_numbers(stream: LoggedStream, seqs: Sequence[int]) -> dict[int, list
     if not seqs:
         return {}
     found: dict[int, list[tuple[int, int, int]]] = {}
-    asked = f"{{{','.join(map(str, dict.fromkeys(seqs)))}}}"  # a list takes longer to pass on
+    asked = f"{{{','.join(map(str, seqs))}}}"  # a list takes longer to pass on
     row = stream.rows.one(_REFUSED, low=min(seqs), high=max(seqs), seqs=asked)
     if row is None or row["seqs"] is None:
         return {}

@@ -40,12 +40,13 @@ from eventsched.questions.visibility import Visibility
 from eventsched.runtime import gc_tuning
 from eventsched.runtime.queries.state_at import FoldedState
 
-_AT_FIRST = 8
+_AT_FIRST = 1
 """Pods of a group of which it is asked first since when they wait."""
 _STATES = {AT_PERMIT: "waiting", PREPARING: "waiting", NOT_SCHEDULED_HERE: UNQUEUED}
 """Place of a pod in a state → its name in pod_now, for those that have another one."""
 _FAILED = ("unschedulable", "error")
 
+_NO_NUMBERS: frozenset[int] = frozenset()
 _UNTRIED = {column: value for column, value in PLACED.items() if column != "waiting_since"}
 """What a last attempt would say, of a pod that had none."""
 
@@ -198,10 +199,13 @@ def _lacking(column: str, rows: Iterable[PastPod]) -> dict[str, PastPod]:
 def _attempt(row: PastPod, found: LastAttempt) -> dict[str, Any]:
     """The columns of a row with its last attempt, before its refusals are read."""
     is_allowed = row.state == BINDING and found.outcome == "waiting"  # some time later
-    return {
-        "since": None if is_allowed else found.at, **_UNTRIED, **row.found,
-        "decided_seq": found.seq, "outcome": found.outcome, "feasible": found.feasible,
+    columns: dict[str, Any] = {
+        "since": None if is_allowed else found.at, "decided_seq": found.seq,
+        "outcome": found.outcome, "feasible": found.feasible,
+        "verdict": None, "numbers": _NO_NUMBERS, "plugin": None, "message": None,
     }  # fmt: skip
+    columns.update(row.found)
+    return columns
 
 
 def _add_refusals(stream: LoggedStream, attempts: Iterable[dict[str, Any]]) -> None:
