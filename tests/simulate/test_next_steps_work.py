@@ -84,6 +84,10 @@ def provided(objects: dict[str, Any], node_name: str) -> None:
     objects["v"] = local_volume(node_name)
 
 
+def emptied(objects: dict[str, Any], pod_name: str) -> None:
+    del objects[pod_name]
+
+
 LOCAL = {
     "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
     "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer",
@@ -112,6 +116,10 @@ CASES = [
     ([node("w1"), node("w2"), RUNNING, LOCAL, claimed(), pod("3", **VOLUME)], "NodeResourcesFit",
      "create a volume that fits its claims on node w2 with room (`eventsched explain "
      "default/p --why-not w2` proves it); or add a node", provided, "w2"),
+    ([node("w1"), node("w2"), RUNNING, LOCAL, claimed("v"), local_volume("w1", "c"),
+      pod("3", **VOLUME)], "NodeResourcesFit",
+     "make room on a node that its volume can be reached from, lower its requests", emptied,
+     "running"),
     ([node("w1", unschedulable=True), node("w2"), LOCAL, claimed("v"), local_volume("w1", "c"),
       pod(**VOLUME)], "VolumeBinding",
      "open, make room on, or add a node that the node affinity of its PersistentVolume names",

@@ -23,6 +23,7 @@ from eventsched.history.explain.conclusions.named_refusal import (
 )
 from eventsched.history.explain.conclusions.remedies import (
     NO_VOLUME_FITS,
+    OTHER_NODES,
     Circumstances,
     next_step,
     remedy,
@@ -165,6 +166,7 @@ def _circumstances(explained: Explanation) -> Circumstances:
         explained.unselected,
         too_small=_too_small(last.refusals),
         without_volume=sum(row.nodes for row in unmatched),
+        is_tied=any(OTHER_NODES in row.reasons for row in last.refusals),
         without_volume_example=next((node for row in unmatched for node in row.examples), ""),
     )
 

@@ -115,9 +115,10 @@ _OF_CODES = {
     "multipoint-communicating-pluginRefused": "remove the mark for which that plugin refuses it",
 }
 """What to do about a refusal with a code of reason_codes.py, as an imperative phrase."""
+OTHER_NODES = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUME_FITS = "node(s) didn't find available persistent volumes to bind"
 _OF_VOLUME_REASONS = {
-    "node(s) didn't match PersistentVolume's node affinity": "open, make room on, or add a node"
+    OTHER_NODES: "open, make room on, or add a node"
     " that the node affinity of its PersistentVolume names, or give it another volume",
     "node(s) did not have enough free storage": "add a node with more storage for its claims, or"
     " lower what they request",
@@ -136,7 +137,7 @@ class Circumstances(NamedTuple):
     enough for the pod, None if that was not checked; the open nodes that are, and that only its
     node selector or affinity leaves out; a node that lacks room for the pod, "" if none is
     named; why open nodes are too small for it even if empty; and how many nodes have room for it
-    but no volume for its claims, with one of these."""
+    but no volume for its claims, with one of these; whether its volume ties it to some nodes."""
 
     tainted: int = 0
     cordoned: int = 0
@@ -148,6 +149,7 @@ class Circumstances(NamedTuple):
     too_small: Sequence[str] = ()
     without_volume: int = 0
     without_volume_example: str = ""
+    is_tied: bool = False
 
 
 def next_step(
@@ -163,7 +165,10 @@ def next_step(
     nodes, which are dedicated to other pods, is advised only if there is nothing else to do."""
     lacking = _lacking(reasons)
     if plugin == "NodeResourcesFit" and lacking:
-        ways = [*_more_room(lacking, pod, code), *_preemption(pod, circumstances.message)]
+        more = _more_room(lacking, pod, code)
+        if circumstances.is_tied and code != Code.UNRESOLVABLE:
+            more[:2] = ["make room on a node that its volume can be reached from"]
+        ways = [*more, *_preemption(pod, circumstances.message)]
         steps = [_either(ways)]
         if closed_nodes := _closed_nodes(circumstances, pod_name, pod, code):
             # If no open node is large enough, opening one of these needs no new node.
