@@ -61,6 +61,9 @@ def test_the_newest_attempt_of_a_refusal(client: Client, monkeypatch: pytest.Mon
 
 
 def test_a_node_that_was_never_there(client: Client) -> None:
-    assert client.problem(f"/nodes/node-3/verdicts?stream={TIGHT}", 400).startswith(
-        "node; node-3 was never there"
+    assert client.problem(f"/nodes/node-3/verdicts?stream={TIGHT}", 400) == (
+        "node; node-3 was never there; did you mean node-00003?"
+    )
+    assert client.problem(f"/nodes/zzz/verdicts?stream={TIGHT}", 400) == (
+        "node; zzz was never there; there are, among others: node-00000, node-00001, node-00002"
     )

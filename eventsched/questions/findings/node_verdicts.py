@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.domain.records.verdicts import (
     STORED_EXCLUDED,
@@ -40,6 +41,7 @@ FROM (SELECT seq, ordinal FROM eventsched_log.node
       WHERE stream = :s AND name = :name ORDER BY seq DESC LIMIT {_MOST_ROWS}) n ORDER BY n.seq
 """
 """The newest rows that a node had, and up to where each was its own."""
+_NAMES = "SELECT DISTINCT name FROM eventsched_log.node WHERE stream = :s"
 _COLUMNS = """
 d.seq, d.at, d.node, d.attempt, CAST(d.outcome AS text) AS outcome, CAST(d.pod AS text) AS uid,
 p.namespace, p.name
@@ -90,7 +92,8 @@ def _codes(stream: LoggedStream, node: str, positions: Iterable[int]) -> dict[in
     """The verdict on a node by position, for the attempts of which the log has it."""
     rows = stream.rows.all(_ROWS, name=node)
     if not rows:
-        raise InputError("node", f"{node} was never there", "see /state?part=nodes")
+        names = [row["name"] for row in stream.rows.all(_NAMES)]
+        raise InputError("node", f"{node} was never there", near_names.offer(node, names))
     begins = [row["seq"] for row in rows]
     found = {}
     for position, detail in stream.log.details(positions).items():
