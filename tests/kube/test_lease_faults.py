@@ -191,8 +191,8 @@ class World:
 
 
 @pytest.mark.faults
-@given(st.integers(0, 2**32), st.booleans())
 @deterministic(150)
+@given(st.integers(0, 2**32), st.booleans())
 def test_at_most_one_leads_and_in_the_end_one_does(seed: int, deleted: bool) -> None:
     world = World(seed, checked=not deleted)
     world.disturb(200)
@@ -207,8 +207,8 @@ def test_at_most_one_leads_and_in_the_end_one_does(seed: int, deleted: bool) -> 
     assert world.leaders == first
 
 
-@given(st.integers(0, 2**32), st.booleans())
 @deterministic(40)
+@given(st.integers(0, 2**32), st.booleans())
 def test_a_lease_that_is_released_or_deleted_is_taken_within_a_second(
     seed: int, deleted: bool
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.domain import records
@@ -25,6 +25,7 @@ from eventsched.scheduling.cycle.judgement import Judgement
 from eventsched.scheduling.preemption.preemption_recording import window_of
 from tests.builders import GIB, SECOND, engine_with, make_node, make_pod
 from tests.displacing import APPS, budget
+from tests.properties.strategies import deterministic
 
 NODES = 4
 
@@ -296,9 +297,7 @@ class Driver:
         return found
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+@deterministic(40)
 @given(st.lists(pods, min_size=10, max_size=16), st.lists(operations, min_size=10, max_size=20))
 def test_as_upstream_would_node_by_node(
     there: list[dict[str, Any]], steps: list[tuple[str, Any]]
@@ -309,7 +308,7 @@ def test_as_upstream_would_node_by_node(
         driver.do(name, value)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@deterministic(100)
 @given(st.lists(pods, min_size=6, max_size=16))
 def test_never_for_nothing(wanted: list[dict[str, Any]]) -> None:
     """No victim is as important as the pod, and with the victims gone it is placed where it was

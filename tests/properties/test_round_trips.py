@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from eventsched.cluster.kube.watch.object_decoding import Decoder
@@ -84,15 +84,9 @@ def structs(kind: type[Any]) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(needed, optional=optional).map(lambda fields: kind(**fields))
 
 
-quiet = settings(
-    max_examples=60, deadline=None, derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_record_that_was_read_has_the_bytes_that_were_written(kind: type[Any]) -> None:
-    @quiet
+    @deterministic(60)
     @given(structs(kind))
     def check(record: Any) -> None:
         body = records.encode(record)
@@ -106,7 +100,7 @@ def test_a_record_that_was_read_has_the_bytes_that_were_written(kind: type[Any])
 
 @pytest.mark.parametrize("kind", OBJECTS, ids=lambda kind: kind.__name__)
 def test_so_has_an_object(kind: type[Any]) -> None:
-    @quiet
+    @deterministic(60)
     @given(structs(kind))
     def check(value: Any) -> None:
         body = canonical(value)

@@ -1,4 +1,5 @@
-"""No test waits forever: what can be seen of it in the tests' code.
+"""No test waits forever, and no property has Hypothesis's limit of time: what can be seen of it in
+the tests' code.
 
 pytest-timeout (pyproject.toml) ends the rest, with all stacks.
 """
@@ -31,6 +32,9 @@ ALLOWED = {
     "tests/web/test_listener.py": "a task that is cancelled",
 }
 """Where a loop sleeps on purpose until something else ends it."""
+
+PROPERTY = re.compile(r"^(.*)\n *@given\(", re.MULTILINE)
+SETTLED = re.compile(r" *@(strategies\.)?(deterministic|bounded)\(")
 
 
 def _named(call: ast.Call) -> set[str | None]:
@@ -80,6 +84,17 @@ def test_waits_have_an_end() -> None:
         for line in _unbounded(ast.parse(text))
     ]
     assert found == [], "give it a limit: tests/waiting.py has until, joined and next_line"
+
+
+def test_properties_have_the_same_cases_in_each_run_and_no_deadline() -> None:
+    """A busy machine takes longer than 200 ms for a case, now and then."""
+    found = [
+        f"{path.relative_to(ROOT)}: {line}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line in PROPERTY.findall(path.read_text())
+        if not SETTLED.match(line)
+    ]
+    assert found == [], "put @deterministic (tests/properties/strategies.py) before @given"
 
 
 @pytest.mark.parametrize(
