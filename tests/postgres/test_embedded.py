@@ -170,6 +170,7 @@ def test_a_killed_server_is_started_again(postgres: Callable[[], EmbeddedPostgre
     server = pid(first)
     assert server is not None
     os.kill(server, signal.SIGKILL)
+    until(lambda: pid(first) is None, "the server is dead")  # it needs a processor for that
     with postgres().open() as second:
         assert second.execute("select x from kept") == [(7,)]
         assert pid(second) != server
