@@ -15,6 +15,7 @@ from eventsched.cli.answers.answer_forms import (
     print_document,
     shown_json,
 )
+from eventsched.domain import near_names
 from eventsched.domain.errors import InputError
 from eventsched.output.evaluate_output import answer_json, answer_text
 from eventsched.process.exit_codes import DIFFERS
@@ -107,8 +108,10 @@ def _inquire(options: argparse.Namespace) -> int:
     ]
     for warning in (*assembly.warnings, *unasked, *snapshot.warnings):
         print(f"warning: {warning}", file=sys.stderr)
-    if options.node and options.node not in {node.name for node in snapshot.nodes}:
-        raise InputError(f"--node {options.node}", "is not a node of the cluster", "check the name")
+    nodes = {node.name for node in snapshot.nodes}
+    if options.node and options.node not in nodes:
+        remedy = near_names.offer(options.node, nodes)
+        raise InputError(f"--node {options.node}", "is not a node of the cluster", remedy)
     answers = placement_query.ask(snapshot, assembly)
     if is_document(options.output):
         documents = [answer_json(answer) for answer in answers]

@@ -149,7 +149,15 @@ def test_a_node_that_is_asked_about_is_shown_whatever_its_rank(
         (["--pod", "nobody"], "--pod nobody: is neither a file nor a pod of the cluster"),
         (["--pod", "missing.yaml"], "missing.yaml: cannot be read"),
         (["--pod", "held", "-o", "xml"], "-o xml: is not a format"),
-        (["--pod", "held", "--node", "nowhere"], "--node nowhere: is not a node of the cluster"),
+        (
+            ["--pod", "hled"],
+            "nor a pod of the cluster; did you mean default/held",
+        ),
+        (
+            ["--pod", "held", "--node", "nowhere"],
+            "--node nowhere: is not a node of the cluster",
+        ),
+        (["--pod", "held", "--node", "smal"], "of the cluster; did you mean small?"),
         (["--node", "small"], "no pod is asked about"),
     ],
 )

@@ -130,11 +130,10 @@ def _named(pods: Sequence[Pod], name: str) -> list[Pod]:
     full_name = name if "/" in name else f"default/{name}"
     matching = [pod for pod in pods if pod.full_name == full_name]
     if not matching:
-        raise InputError(
-            f"--pod {name}",
-            "is neither a file nor a pod of the cluster",
-            "name a manifest, or a pod as namespace/name",
-        )
+        known = {pod.full_name for pod in pods}
+        form = "name a manifest, or a pod as namespace/name"
+        remedy = near_names.offer(full_name, known, form)
+        raise InputError(f"--pod {name}", "is neither a file nor a pod of the cluster", remedy)
     return matching
 
 
