@@ -186,6 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise  # a bug, or an exit
         message, code = report
         print(f"eventsched {options.command}: {message}", file=sys.stderr)
+    if owns_process:
+        gc_tuning.spare()  # the interpreter, which ends now, would scan all that is left
     return code
 
 

@@ -92,5 +92,5 @@ class PodSpec(Frozen, frozen=True, dict=True, weakref=True, gc=True):
 
 def intern(spec: PodSpec, known: MutableMapping[bytes, PodSpec]) -> PodSpec:
     """The one PodSpec object of equal content, so that derived values are computed once."""
-    # Not by ``key``: most specs are found and dropped, and need no cache of their own.
-    return known.setdefault(_canonical(spec), spec)
+    # By ``key`` only if it is known: most specs are found and dropped, and need no cache of it.
+    return known.setdefault(spec.__dict__.get("key") or _canonical(spec), spec)

@@ -52,9 +52,10 @@ class Meter:
             self._requested_time
         ):
             self._allocatable_changed(totals)
-        requested = totals[REQUESTED]
+        requested = totals[REQUESTED].astype(np.float64)  # once: each mixed operation would do it
         np.maximum(self._peak_requested, requested, out=self._peak_requested)
-        self._requested_time += requested * float(elapsed)
+        requested *= float(elapsed)
+        self._requested_time += requested
         self._elapsed += elapsed
 
     def _allocatable_changed(self, totals: NDArray[np.int64]) -> None:

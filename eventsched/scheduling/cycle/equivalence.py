@@ -267,7 +267,7 @@ class EquivalenceClass:
         for cache, scores in zip(self._dynamic_caches, answers, strict=True):
             difference = cache.change(rows, scores)
             if changed is not None:
-                changed |= difference != 0
+                changed |= difference.astype(bool)
             totals += difference if cache.score.weight == 1 else difference * cache.score.weight
         self.totals[rows] = totals
         if self.unrecorded is not None:

@@ -185,8 +185,9 @@ def _pre_filter(
     PluginError."""
     refusal, narrowed = equivalence_class.refusal, list(equivalence_class.narrowed)
     skipped: set[str] = set()
+    nodes = NodeView(table)
     for plugin in equivalence_class.unsigned_pre_filters:
-        refusal = ask_pre_filter(plugin, cycle, pod, NodeView(table), narrowed, skipped, refusal)
+        refusal = ask_pre_filter(plugin, cycle, pod, nodes, narrowed, skipped, refusal)
     uncached = [
         plugin for plugin in equivalence_class.uncached_filters if plugin.name not in skipped
     ]

@@ -65,7 +65,7 @@ class ScoreCache:
             return _NO_CHANGE
         difference: NDArray[np.int64] = values - self.raw[rows]
         if np.count_nonzero(difference):
-            self.raw[rows] = values
+            self.raw[rows] = values.astype(self.raw.dtype, copy=False)  # faster than by assignment
             self._digest = None
         return difference
 

@@ -75,8 +75,9 @@ class MemoryUse:
 
     def pod_deleted(self, uid: str, now: int) -> None:
         """The entries that a pod used are unused from now on."""
-        for plugin, key in sorted(self._used.get(uid, ())):
-            self.changed(plugin, key, "", now)
+        if uid in self._used:
+            for plugin, key in sorted(self._used[uid]):
+                self.changed(plugin, key, "", now)
 
     def begin(self, memory: Mapping[str, Mapping[str, Any]], now: int) -> None:
         """Follows the entries of a memory, all of them unused since now."""
