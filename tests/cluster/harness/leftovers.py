@@ -21,7 +21,7 @@ _KINDS = (*_OWNERS, "Pod", *_OTHERS, *_STORAGE, "Lease", "Node")
 
 def remove(client: Client, namespaces: Iterable[str]) -> None:
     """Removes nodes, volumes, classes, whatever is in any namespace, and these namespaces as far as
-    a controller manager is there to do it. Raises TimeoutError when pods stay."""
+    a controller manager is there to do it. Raises TimeoutError when pods or volumes stay."""
     for kind in _KINDS:
         _remove(client, kind)
     for each in client.list("PriorityClass"):
@@ -32,12 +32,14 @@ def remove(client: Client, namespaces: Iterable[str]) -> None:
     for name in namespaces:
         with suppress(ApiError):
             client.delete("Namespace", name)
-    wait_for(lambda: _are_gone(client), "all pods are gone")
+    wait_for(lambda: _are_gone(client), "all pods and volumes are gone")
 
 
 def _are_gone(client: Client) -> bool:
-    _remove(client, "Pod")  # a controller may have made one more
-    return not client.list("Pod")
+    # A controller may have made one more pod, or given a volume its finalizer again.
+    for kind in ("Pod", "PersistentVolume"):
+        _remove(client, kind)
+    return not client.list("Pod") + client.list("PersistentVolume")
 
 
 def _remove(client: Client, kind: str) -> None:
