@@ -154,8 +154,9 @@ def test_the_documents_numbers(plane: ControlPlane, schedulers: Schedulers, name
         master=lambda: next(master, None), node01=lambda: next(node01, None)
     ) as exporters:
         server = prometheus(plane, exporters, port, "2s")
-        server.start()
+        # The scheduler first: the one scrape is looked for for a minute.
         scheduler = schedulers.start(config=config(port, query="document", timeRange=60))
+        server.start()
         taken = sampled(scheduler, lambda found: len(found.values) == 2, "both have a sample")
         assert taken.values == {"master": float(BUSIEST), "node01": float(BYTES)}
         web = pods.create(pod("web"))

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from eventsched.runtime.live.log_housekeeping import HousekeepingStatus
 from eventsched.runtime.symptoms.long_waits import LongWaitCounts
+from tests.waiting import LIMIT
 
 
 @dataclass
@@ -107,10 +108,10 @@ def _ask(
     connection: http.client.HTTPConnection
     if where.scheme == "https":
         connection = http.client.HTTPSConnection(
-            where.hostname, where.port, context=tls, timeout=10
+            where.hostname, where.port, context=tls, timeout=LIMIT
         )
     else:
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=10)
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=LIMIT)
     try:
         target = where.path + (f"?{where.query}" if where.query else "")
         connection.request(method, target, body, headers)

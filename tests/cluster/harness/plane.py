@@ -274,7 +274,7 @@ class ControlPlane:
             raise MissingProgramError("no kubectl")
         command = [program, f"--kubeconfig={self.kubeconfig}", *arguments]
         done = subprocess.run(
-            command, input=given, capture_output=True, text=True, check=False, timeout=60
+            command, input=given, capture_output=True, text=True, check=False, timeout=180
         )
         if done.returncode:
             failed = subprocess.CalledProcessError(
