@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader (head, less) has closed the pipe; the interpreter must not flush into it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return code
     except KeyboardInterrupt:
         resumable = options.command == "simulate" and any(database_of(options, by_file=False))
         hint = "; the same command continues from here" if resumable else ""

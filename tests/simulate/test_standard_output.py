@@ -1,5 +1,6 @@
 """Standard output that is full or closed: an error in one line, or none."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +40,18 @@ def test_a_command_without_standard_output_runs() -> None:
     ran = run("replay --verify", ">&-")
     assert (ran.returncode, ran.stdout) == (0, "")
     assert "Traceback" not in ran.stderr
+
+
+def test_a_reader_that_has_gone_does_not_change_the_exit_code() -> None:
+    """As ``replay --fail-if … | head`` in CI."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("replay", "--what-if", "--fail-if", "moved() = 0", "--file", str(LOG))
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "eventsched", *words],
+            stdout=writing, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False, timeout=120,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (1, False)

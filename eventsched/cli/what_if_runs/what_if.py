@@ -5,7 +5,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,10 +128,11 @@ def run_what_if(options: argparse.Namespace, recorded: AssemblyMaker) -> int:
                 document["stored"] = store.commit()
     if options.chart is not None:
         _draw(options.chart, document)
-    if is_document(options.output):
-        print_document(document, options.output)
-    else:
-        print(result_text(document, full=options.full))
+    with suppress(BrokenPipeError):  # of --fail-if … | head the exit code is the answer
+        if is_document(options.output):
+            print_document(document, options.output)
+        else:
+            print(result_text(document, full=options.full))
     return DIFFERS if document["failed"] else 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from eventsched.cli.answers.answer_forms import is_document, print_document
@@ -57,7 +58,8 @@ def run_grid(
     ]
     found = [problem for problem in problems if problem is not None]
     if len(found) < len(names):
-        _print(outcomes, names, problems, output)
+        with suppress(BrokenPipeError):  # of --fail-if … | head the exit code is the answer
+            _print(outcomes, names, problems, output)
     for problem in found:
         raise problem
     return DIFFERS if any(outcome.value["failed"] for outcome in outcomes) else 0
