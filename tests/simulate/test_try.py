@@ -325,6 +325,10 @@ def test_a_gang_goes_together_or_nowhere(tries: Any) -> None:
         ),
         (POD.replace("name: big", "name: Big_1"), (), "metadata.name: is 'Big_1', which no object"),
         (
+            POD.replace("name: big", "generateName: Big_"), (),
+            "metadata.generateName: is 'Big_', with which no name can begin",
+        ),
+        (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n", (),
             "pods.yaml: Pod default/a: spec.containers: is empty; write a container",
         ),

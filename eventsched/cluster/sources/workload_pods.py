@@ -54,11 +54,14 @@ class PodsOfWorkloads:
         InputError for a name that the API refuses."""
         meta = Field(obj, where).get("metadata")
         prefix, name = meta.get("generateName").text(), meta.get("name").text()
+        remedy = "write lower case letters, digits, - and ., as in web-1"
         if name and not is_subdomain(name):
-            remedy = "write lower case letters, digits, - and ., as in web-1"
             raise meta.get("name").wrong(f"is {name!r}, which no object can be called", remedy)
         if not prefix or name:
             return obj
+        if not is_subdomain(f"{prefix}{HASH}"):
+            problem = f"is {prefix!r}, with which no name can begin"
+            raise meta.get("generateName").wrong(problem, remedy)
         self._generated[prefix] += 1
         number = self._generated[prefix]
         name = f"{prefix}{HASH}" if number == 1 else f"{prefix}{HASH}{number}"

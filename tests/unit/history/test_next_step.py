@@ -108,6 +108,23 @@ def test_a_priority_helps_if_preemption_found_no_victims(
     assert too_small == "add a larger node, with 1 cpu, or lower its requests"
 
 
+@pytest.mark.parametrize(
+    ("nodes", "example", "where"),
+    [
+        (1, "n2", "node n2 with room (`eventsched explain default/a --why-not n2` proves it)"),
+        (3, "n2", "one of 3 nodes with room (`eventsched explain default/a --why-not n2` proves"),
+        (1, "", "the node with room; or add"),
+        (3, "", "one of 3 nodes with room; or add"),
+    ],
+)
+def test_a_volume_is_needed_where_room_is(nodes: int, example: str, where: str) -> None:
+    """A log with less detail names no node."""
+    seen = Circumstances(without_volume=nodes, without_volume_example=example)
+    lacking = ("NodeResourcesFit", ["Insufficient cpu"], "default/a", make_pod("a", cpu=1000))
+    step = next_step(*lacking, circumstances=seen)
+    assert step.startswith(f"create a volume that fits its claims on {where}")
+
+
 def test_a_node_without_room_is_named_with_the_command_that_proves_what_helps() -> None:
     """Unless the step has such a command already, about a node that only a taint closes."""
     pod, seen = make_pod("a", cpu=1000), Circumstances(full="n1")

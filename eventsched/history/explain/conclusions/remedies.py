@@ -200,9 +200,10 @@ def next_step(
 
 def _volume_where_room_is(circumstances: Circumstances, pod_name: str) -> str:
     node, number = circumstances.without_volume_example, circumstances.without_volume
-    where = f"node {node}" if number == 1 else f"one of {number} nodes"
-    proof = f"{why_not_command(pod_name, node)} proves it"
-    return f"create a volume that fits its claims on {where} with room ({proof})"
+    where = f"one of {number} nodes" if number > 1 else f"node {node}" if node else "the node"
+    # With less detail the log names none.
+    proof = f" ({why_not_command(pod_name, node)} proves it)" if node else ""
+    return f"create a volume that fits its claims on {where} with room{proof}"
 
 
 def _lacking(reasons: Sequence[str]) -> list[str]:
