@@ -10,6 +10,7 @@ import pytest
 from eventsched.cli.main import main
 
 HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
 
 
 def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
@@ -68,8 +69,8 @@ def claimed(volume: str = "") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def local_volume(node_name: str, claim: str = "") -> dict[str, Any]:
-    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [node_name]}]}
+def local_volume(where: str, claim: str = "", key: str = HOSTNAME) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [where]}]}
     reference = {"claimRef": {"namespace": "default", "name": claim}} if claim else {}
     return {
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"},
@@ -82,6 +83,16 @@ def local_volume(node_name: str, claim: str = "") -> dict[str, Any]:
 
 def provided(objects: dict[str, Any], node_name: str) -> None:
     objects["v"] = local_volume(node_name)
+
+
+def in_zone(name: str, zone: str) -> dict[str, Any]:
+    made = node(name)
+    made["metadata"]["labels"][ZONE] = zone
+    return made
+
+
+def joined(objects: dict[str, Any], zone: str) -> None:
+    objects["new"] = in_zone("new", zone)
 
 
 def emptied(objects: dict[str, Any], pod_name: str) -> None:
@@ -118,8 +129,12 @@ CASES = [
      "default/p --why-not w2` proves it); or add a node", provided, "w2"),
     ([node("w1"), node("w2"), RUNNING, LOCAL, claimed("v"), local_volume("w1", "c"),
       pod("3", **VOLUME)], "NodeResourcesFit",
-     "make room on a node that its volume can be reached from, lower its requests", emptied,
-     "running"),
+     "make room on a node that its volume can be reached from, add such a node, lower its",
+     emptied, "running"),
+    ([in_zone("w1", "a"), in_zone("w2", "b"), RUNNING, LOCAL, claimed("v"),
+      local_volume("a", "c", ZONE), pod("3", **VOLUME)], "NodeResourcesFit",
+     "make room on a node that its volume can be reached from, add such a node, lower its",
+     joined, "a"),
     ([node("w1", unschedulable=True), node("w2"), LOCAL, claimed("v"), local_volume("w1", "c"),
       pod(**VOLUME)], "VolumeBinding",
      "open, make room on, or add a node that the node affinity of its PersistentVolume names",

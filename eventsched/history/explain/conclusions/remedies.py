@@ -167,7 +167,8 @@ def next_step(
     if plugin == "NodeResourcesFit" and lacking:
         more = _more_room(lacking, pod, code)
         if circumstances.is_tied and code != Code.UNRESOLVABLE:
-            more[:2] = ["make room on a node that its volume can be reached from"]
+            reached = "make room on a node that its volume can be reached from"
+            more[:2] = [reached, "add such a node"]
         ways = [*more, *_preemption(pod, circumstances.message)]
         steps = [_either(ways)]
         if closed_nodes := _closed_nodes(circumstances, pod_name, pod, code):
