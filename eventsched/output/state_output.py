@@ -6,6 +6,7 @@ from typing import Any
 from eventsched.domain.objects import CPU, EPHEMERAL_STORAGE, MEMORY
 from eventsched.history.past_state.state_differences import FieldChange, ObjectDifference
 from eventsched.history.past_state.state_document import Document
+from eventsched.history.why_not.change_value import quantity
 from eventsched.output.terminal.colours import Paint, Style, plain
 from eventsched.output.terminal.tables import counted, size, table
 from eventsched.output.time_format import iso, moment, rough, zone
@@ -105,8 +106,10 @@ def pod_text(pod: Document) -> str:
 def _value_text(name: str, value: Any) -> str:
     if name in ("since", "backoff_until"):
         return f"{moment(value)} {zone(value)}".rstrip()
-    if isinstance(value, dict):  # deadlines by plugin
-        return ", ".join(f"{key} until {moment(at)}" for key, at in value.items())
+    if name == "requests":
+        return ", ".join(f"{key} {quantity(key, amount)}" for key, amount in value.items())
+    if name == "waits_for":
+        return ", ".join(f"{plugin} until {moment(at)}" for plugin, at in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
