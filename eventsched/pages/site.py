@@ -285,8 +285,10 @@ class _Pages:
         assert isinstance(error, HTTPException)
         status = HTTPStatus(error.status_code)
         problem = problem_of(status, {"title": status.phrase, "detail": status.description})
+        query = typed(request.query_params)
+        kept = {name: text for name, text in query.items() if name in ("stream", "at")}
         html = self._templates.get_template("problem.html").render(
-            **self._frame(request, None, PageRequest({}, {})),
+            **self._frame(request, None, PageRequest({}, kept)),
             question=None, answer=None, data="null", problem=problem, wrong="", streams=[],
             stream=None, time=None, keeps_form=False,
         )  # fmt: skip

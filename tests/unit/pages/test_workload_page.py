@@ -15,6 +15,13 @@ WORKLOAD = {
          "helps": "another node"}
     ],
 }  # fmt: skip
+TIMELINE = {
+    "stream": "live", "namespace": "prod", "name": "a", "uid": "u", "begin": 0, "end": 1,
+    "headline": ["prod/a is bound"], "newest": None, "lanes": [], "pods": [],
+    "demands": {"position": 7, "priority": 0, "requests": {}, "node_selector": {},
+                "tolerations": [], "others": [], "belongs_to": ["rs/a-1"]},
+    "story": [{"position": 1, "at": "2026-11-25T18:00:00+00:00", "text": "arrived"}],
+}  # fmt: skip
 
 
 def text_of(path: str, **more: Any) -> tuple[str, GivenApi]:
@@ -102,8 +109,30 @@ def test_the_ways_to_a_group() -> None:
     ):
         answer = pages.get(path)
         assert (answer.status_code, answer.headers["location"]) == (308, place)
-    assert 'href="/workloads/prod/group/gang?stream=live"' in (
+    assert 'href="/workloads/prod/group/gang?stream=live&amp;at=5"' in (
         pages.get("/pods/prod/gang?stream=live&at=5").text
     )
+    for at, kept in (("", ""), ("&at=5", "&amp;at=5")):
+        page = client(GivenApi(timeline=TIMELINE, explain={"older": [], "attempts": []}))
+        text = page.get(f"/pods/prod/a?stream=live{at}").text
+        assert f'<a href="/workloads/prod/rs/a-1?stream=live{kept}">rs/a-1</a>' in text
     misspelt = client(GivenApi(timeline=problem, explain=problem)).get("/pods/prod/gang")
     assert "pod group" not in misspelt.text
+
+
+def test_a_workload_without_pods_now_leads_to_those_of_then() -> None:
+    """What the page does not show is in the list of pods; its links keep time and stream."""
+    problem = {"status": 404, "title": "Not Found", "detail": "there is no pod", "where": "POD"}
+    pages = client(GivenApi(explain=problem))
+    text = pages.get("/workloads/prod/rs/app-1?stream=live&at=5").text
+    then = "/pods?stream=live&amp;at=5&amp;namespace=prod&amp;owner=rs%2Fapp-1"
+    assert f'shows the present, not 5: see <a href="{then}">its pods of then</a>' in text
+    assert "As it is now" not in text
+    assert '<a href="/?stream=live&amp;at=5">Start page</a>' in text
+    text = pages.get("/workloads/prod/rs/app-1").text
+    gone = "/pods?ever=true&amp;namespace=prod&amp;owner=rs%2Fapp-1"
+    assert f'<a href="{gone}">its pods, also gone ones</a>' in text
+    assert "its pods" not in pages.get("/workloads/-/group/gang?at=5").text
+    assert '<a href="/?stream=live&amp;at=5">Start page</a>' in (
+        pages.get("/nothing?stream=live&at=5").text
+    )
