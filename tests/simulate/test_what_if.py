@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -44,11 +45,20 @@ def what_if(capsys: pytest.CaptureFixture[str]) -> WhatIf:
 
 
 def test_same_rules_show_no_difference(what_if: WhatIf) -> None:
-    code, text, _ = what_if("--what-if", "--fail-if", "moved() > 0 or pending() > 99")
-    assert (code, text.splitlines()[-1]) == (0, "no pod differs")
+    code, text, _ = what_if("--what-if", "--fail-if", "moved() > 0 or preempted(priority>=9) > 99")
+    assert code == 0
+    assert text.splitlines()[-2:] == [
+        "no pod differs",
+        "false: moved() > 0 or preempted(priority>=9) > 99 "
+        "(moved() is 0, preempted(priority>=9) is 0)",
+    ]
     code, text, _ = what_if("--what-if", "--open-loop", "--fail-if", "moved() > 0")
     assert code == 0
-    assert text.splitlines()[-1].startswith("0 of ")
+    differing, condition = text.splitlines()[-2:]
+    assert differing.startswith("0 of ")
+    assert condition == "false: moved() > 0 (moved() is 0)"
+    code, text, _ = what_if("--what-if")
+    assert (code, text.splitlines()[-1]) == (0, "no pod differs")
 
 
 def test_other_rules_as_json(what_if: WhatIf, config: Path) -> None:
@@ -57,6 +67,12 @@ def test_other_rules_as_json(what_if: WhatIf, config: Path) -> None:
     code, text, _ = what_if("--what-if", config, "-o", "json", *asked)
     found = json.loads(text)
     assert (code, found["failed"]) == (1, ["moved() > 0", "waited(p99) >= 0"])
+    moved, waited = {"moved()": found["moved"]}, {"waited(p99)": found["after"]["waited"]["p99"]}
+    assert found["conditions"] == [
+        {"condition": "moved() > 0", "holds": True, "values": moved},
+        {"condition": "moved() > 9999", "holds": False, "values": moved},
+        {"condition": "waited(p99) >= 0", "holds": True, "values": waited},
+    ]
     assert (found["stream"], found["rules"], found["loop"], found["first"]) == (
         "generated", str(config), "closed", 0,
     )  # fmt: skip
@@ -71,12 +87,15 @@ def test_other_rules_as_json(what_if: WhatIf, config: Path) -> None:
 
 
 def test_other_rules_as_text(what_if: WhatIf, config: Path) -> None:
-    code, text, _ = what_if("--what-if", config, "--fail-if", "moved() > 0")
+    conditions = ("--fail-if", "moved() > 0", "--fail-if", "waited(p50) > 1h")
+    code, text, _ = what_if("--what-if", config, *conditions)
     assert code == 1
     assert f"rules: {config}, closed loop" in text
     assert " pods would differ, " in text
     assert " more: --full shows all" in text
-    assert text.splitlines()[-1] == "true: moved() > 0"
+    true, false = text.splitlines()[-2:]
+    assert re.fullmatch(r"true: moved\(\) > 0 \(moved\(\) is [1-9]\d*\)", true)
+    assert re.fullmatch(r"false: waited\(p50\) > 1h \(waited\(p50\) is \d+\.\d{3}s\)", false)
     _, full, _ = what_if("--what-if", config, "--full")
     assert "--full" not in full
 
@@ -124,6 +143,12 @@ def test_a_grid_as_text(what_if: WhatIf, config: Path, loop: tuple[str, ...]) ->
     code, text, _ = what_if("--what-if", config, "--what-if", *loop)
     rows = [line.split()[0] for line in text.splitlines()[3:]]
     assert (code, rows) == (0, ([] if loop else ["(was)"]) + [str(config), "recorded"])
+    words = ("--what-if", config, "--what-if", "--fail-if", "moved() > 0", *loop)
+    code, text, _ = what_if(*words)
+    *_, before, other, same = text.splitlines()
+    assert (code, before) == (1, "")
+    assert other.startswith(f"{config}: true: moved() > 0 (moved() is ")
+    assert same == "recorded: false: moved() > 0 (moved() is 0)"
 
 
 def test_long_waits_in_a_grid_are_told_as_in_a_single_answer() -> None:
@@ -134,6 +159,7 @@ def test_long_waits_in_a_grid_are_told_as_in_a_single_answer() -> None:
     document = {
         "stream": "s", "first": 0, "end": 9, "loop": "closed", "rules": "recorded",
         "before": side, "after": side, "differences": [], "moved": 0, "failed": [],
+        "conditions": [],
     }  # fmt: skip
     was = next(line for line in grid_text([document]).splitlines() if line.startswith("(was)"))
     assert was.split() == ["(was)", "0", "0", "0.500s", "35m00s", "0"]

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from eventsched.runtime.queries.what_if.node_changes import NodeChanges, parse_c
 from eventsched.runtime.queries.what_if.result_documents import (
     closed_document,
     closed_value,
+    condition_document,
     open_document,
     open_value,
 )
@@ -155,8 +157,11 @@ def _decided(
 ) -> dict[str, Any]:  # fmt: skip
     """The result of one configuration, whose records go to ``store``."""
     conditions = [parse_condition(text) for text in options.fail_if]
-    document, failed = _run(options, stretch, rules, changes, conditions, progress, store)
-    return {"stream": opened.log.stream, "rules": rules.name, **document, "failed": failed}
+    document, judged = _run(options, stretch, rules, changes, conditions, progress, store)
+    return {
+        "stream": opened.log.stream, "rules": rules.name, **document,
+        "failed": [each["condition"] for each in judged if each["holds"]], "conditions": judged,
+    }  # fmt: skip
 
 
 def _require_place(path: Path) -> None:
@@ -252,13 +257,13 @@ def _run(
     conditions: list[Condition],
     progress: RecordProgress,
     store: ResultStore | None,
-) -> tuple[dict[str, Any], list[str]]:
-    """The result, and the conditions that hold."""
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The result, and the conditions with their values."""
     try:
         if options.open_loop:
             loop = run_open(stretch, rules, progress)
-            found = [each.text for each in conditions if each.holds(lambda m: open_value(loop, m))]
-            return open_document(loop, stretch.first, stretch.end), found
+            judged = [condition_document(each, partial(open_value, loop)) for each in conditions]
+            return open_document(loop, stretch.first, stretch.end), judged
         if store is None:
             outcome = run_closed(stretch, rules, changes, progress=progress)
         else:
@@ -268,8 +273,8 @@ def _run(
             )  # fmt: skip
     finally:
         progress.done()
-    found = [each.text for each in conditions if each.holds(lambda m: closed_value(outcome, m))]
-    return closed_document(outcome), found
+    judged = [condition_document(each, partial(closed_value, outcome)) for each in conditions]
+    return closed_document(outcome), judged
 
 
 def _chosen(name: str, plugins: list[Path]) -> Assembly | None:

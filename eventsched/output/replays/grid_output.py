@@ -3,13 +3,22 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eventsched.output.replays.what_if_output import waited_text
+from eventsched.output.replays.what_if_output import condition_lines, waited_text
 from eventsched.output.terminal.tables import table
 
 
 def grid_text(documents: Sequence[Mapping[str, Any]]) -> str:
     """One row per configuration, in the order in which they were named. In a closed loop the first
-    row is what was."""
+    row is what was. Below are the conditions of --fail-if with their values."""
+    return "\n".join([_grid_table(documents), *_conditions(documents)])
+
+
+def _conditions(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [f"{each['rules']}: {line}" for each in documents for line in condition_lines(each)]
+    return ["", *lines] if lines else []
+
+
+def _grid_table(documents: Sequence[Mapping[str, Any]]) -> str:
     first = documents[0]
     title = (
         f"stream {first['stream']}, positions {first['first']} to {first['end']}, "

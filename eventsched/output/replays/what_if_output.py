@@ -37,8 +37,21 @@ def result_text(document: Mapping[str, Any], *, full: bool = False) -> str:
             "",
             f"stored as stream {stored['stream']}: {counted(stored['records'], 'record')}",
         ]
-    lines += [f"true: {text}" for text in document["failed"]]
+    lines += condition_lines(document)
     return "\n".join(lines)
+
+
+def condition_lines(document: Mapping[str, Any]) -> list[str]:
+    """A line for each condition of --fail-if: whether it is true, and what it compares."""
+    return [
+        f"{'true' if each['holds'] else 'false'}: {each['condition']} "
+        f"({', '.join(_measured(name, value) for name, value in each['values'].items())})"
+        for each in document["conditions"]
+    ]
+
+
+def _measured(name: str, value: float) -> str:
+    return f"{name} is {waited_text(value) if name.startswith('waited(') else value}"
 
 
 def _headline(document: Mapping[str, Any]) -> str:

@@ -49,6 +49,12 @@ class Measured(NamedTuple):
         """Whether a pod counts."""
         return all(each.matches(namespace, priority) for each in self.filters)
 
+    @property
+    def text(self) -> str:
+        """The call as a condition has it."""
+        filters = ("".join(each) for each in self.filters)
+        return f"{self.name}({', '.join(filter(None, (self.which, *filters)))})"
+
 
 class Comparison(NamedTuple):
     """A measure compared with a number."""
@@ -73,9 +79,14 @@ class Condition:
         )
 
     @property
+    def measured(self) -> tuple[Measured, ...]:
+        """What it compares, each once, in the order in which it is written."""
+        return tuple(dict.fromkeys(each.measured for way in self.ways for each in way))
+
+    @property
     def measures(self) -> set[str]:
         """The names of what it compares."""
-        return {each.measured.name for way in self.ways for each in way}
+        return {measured.name for measured in self.measured}
 
 
 class _Token(NamedTuple):

@@ -1,13 +1,13 @@
 """Results as JSON values: what commands print, and what the workers of a grid return."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from eventsched.domain.near_names import nearest
 from eventsched.domain.units import SECOND
 from eventsched.runtime.queries.what_if.cluster_measures import ClusterUse
-from eventsched.runtime.queries.what_if.conditions import Measured
+from eventsched.runtime.queries.what_if.conditions import Condition, Measured
 from eventsched.runtime.queries.what_if.history_run import ClosedOutcome, SideOutcome
 from eventsched.runtime.queries.what_if.open_loop import OpenLoop
 from eventsched.runtime.queries.what_if.pod_fates import Cause, Life, PodFate, Reason
@@ -91,6 +91,16 @@ def open_value(loop: OpenLoop, measured: Measured) -> float:
     if measured.name == "moved":
         return sum(bool(other.before and other.after) for other in others)
     return sum(not other.after for other in others)
+
+
+def condition_document(condition: Condition, value: Callable[[Measured], float]) -> dict[str, Any]:
+    """A condition, whether it holds, and the value of each measure that it compares."""
+    values = {measured: value(measured) for measured in condition.measured}
+    return {
+        "condition": condition.text,
+        "holds": condition.holds(values.__getitem__),
+        "values": {measured.text: number for measured, number in values.items()},
+    }
 
 
 def _side(side: SideOutcome, lives: Sequence[tuple[PodFate, Life]], now: int) -> dict[str, Any]:

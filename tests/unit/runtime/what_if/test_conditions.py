@@ -118,3 +118,11 @@ def test_node_changes_with_nonsense(text: str, problem: str) -> None:
     with pytest.raises(InputError, match=r"^--nodes: ") as raised:
         parse_changes([text])
     assert raised.value.problem == problem
+
+
+def test_a_measure_reads_as_it_is_written() -> None:
+    text = "waited(p99, namespace!=a, priority>=10) > 1h or waited(p50) > 0 and empty() = 1 "
+    measured = parse_condition(f"{text} or waited(p50) > 2").measured
+    assert [each.text for each in measured] == [
+        "waited(p99, namespace!=a, priority>=10)", "waited(p50)", "empty()",
+    ]  # fmt: skip
