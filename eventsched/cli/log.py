@@ -32,6 +32,7 @@ from eventsched.domain.errors import InputError
 from eventsched.domain.objects import Pod
 from eventsched.domain.records import AnyRecord
 from eventsched.domain.records.record_catalogue import CATALOGUE
+from eventsched.domain.units import is_virtual
 from eventsched.eventlog import database
 from eventsched.eventlog.port import StoredRecord
 from eventsched.eventlog.postgres import reader as reading
@@ -43,7 +44,7 @@ from eventsched.history.explain.record_text import describe, describe_with_pod, 
 from eventsched.history.explain.stored_evidence import StoredEvidence
 from eventsched.history.explain.update_differences import in_words
 from eventsched.output.terminal.tables import printable, table
-from eventsched.output.time_format import iso, moment
+from eventsched.output.time_format import iso, moment, zone
 from eventsched.questions.past.open_log import StreamLog, first_position
 from eventsched.runtime.queries.state_at import dropped_error
 
@@ -141,6 +142,8 @@ def _list(options: argparse.Namespace, log: StreamLog, evidence: Evidence) -> in
     limits = _Range.of(options, log)
     if isinstance(log, Reader) and 0 < limits.first < log.begin:
         print(dropped_error(log, limits.first, "--from"), file=sys.stderr)
+    if options.since is not None:
+        _warn_if_after_end(log, options.since)
     selected = _selected(options, limits, log, evidence)
     if not options.limit:
         _show(options.output, evidence, selected, header=True)
@@ -151,6 +154,21 @@ def _list(options: argparse.Namespace, log: StreamLog, evidence: Evidence) -> in
         hint = f"there are more: --from {more.position} continues, --limit 0 shows all"
         print(hint, file=sys.stderr)
     return 0
+
+
+def _warn_if_after_end(log: StreamLog, since: str) -> None:
+    """Says so if all records are before --since: the table would be empty without a reason."""
+    end = log.head.next
+    if not end or first_position(log, since, "--since", or_position=False) < end:
+        return
+    newest = next(log.batches(end - 1)).records[-1].at
+    end_time = f"{moment(newest)} {zone(newest)}".rstrip()
+    print(f"no record is at or after {since}: the log ends at {end_time}", file=sys.stderr)
+    if is_virtual(newest) and "ago" not in since:
+        print(
+            "in a simulation a time counts from its beginning; '10m ago' from its end",
+            file=sys.stderr,
+        )
 
 
 class _Range(NamedTuple):

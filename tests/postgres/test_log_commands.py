@@ -74,6 +74,22 @@ def test_a_part(listed: Any, options: tuple[str, ...], chosen: Any) -> None:
     assert ("there are more" in said) == ("--limit" in options)
 
 
+def test_a_time_after_the_end_is_said_with_the_end(listed: Any) -> None:
+    every, _ = listed("list", "--limit", "0", stream=TIGHT)
+    end = every[-1]["at"]
+    assert end.startswith("1970-01-01T00:0")
+    found, said = listed("list", "--since", "10h", stream=TIGHT)
+    assert found == []
+    until = f"{datetime.fromisoformat(end):%H:%M:%S.%f}"[:-3]
+    assert said.splitlines() == [
+        f"no record is at or after 10h: the log ends at {until}",
+        "in a simulation a time counts from its beginning; '10m ago' from its end",
+    ]
+    for since in ("1s ago", "1s"):
+        found, said = listed("list", "--limit", "0", "--since", since, stream=TIGHT)
+        assert (found[-1]["at"], said) == (end, "")
+
+
 def test_fifty_where_nothing_is_said(listed: Any) -> None:
     found, said = listed("list", stream=TIGHT)
     assert len(found) == 50
