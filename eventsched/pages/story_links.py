@@ -40,7 +40,8 @@ def linked_step(
     nodes: Iterable[str] = (),
 ) -> Markup:
     """A next step with the links of ``linked``. A command that a next step gives leads to the page
-    that answers it, if there is one, with ``asked`` as further parameters, and can be copied."""
+    that answers it, if there is one, with ``asked`` as further parameters, and can be copied. It
+    asks about the attempt of ``asked``, too."""
     return _linked(text, [*pods, *_unlike_words(nodes)], link, [_COMMAND], asked or {})
 
 
@@ -118,6 +119,9 @@ def _command(quoted: str, link: Callable[..., str], asked: Mapping[str, Any]) ->
                 return escape(quoted)
             path = f"/pods/{segment(namespace)}/{segment(name)}"
             value = None if node == _ANY_NODE else node
+            if asked.get("attempt") is not None:  # the command asks about the last one by default
+                command = f"{command} --attempt {asked['attempt']}"
+            code = Markup("<code>{}</code>").format(command)
             code = _to(link(path, **asked, **{"why-not": value}) + "#why-not", code)
         case _:
             return escape(quoted)

@@ -50,7 +50,7 @@ def test_a_command_leads_to_the_page_that_answers_it() -> None:
     found = linked_step(f"try (`{command}` says) prod/web", ["prod/web"], link, {"attempt": 2})
     assert found == (
         'try (<a href="/pods/prod/web?attempt=2?why-not=n0#why-not">'
-        f"<code>{command}</code></a>{copy.format(command)} says) "
+        f"<code>{command} --attempt 2</code></a>{copy.format(command + ' --attempt 2')} says) "
         '<a href="/pods/prod/web">prod/web</a>'
     )
     command = "eventsched explain prod/web --why-not NODE"
@@ -120,6 +120,18 @@ def test_a_page_gives_only_the_command_of_its_next_step(path: str) -> None:
     assert page.text.partition("</main>")[0].count(PLANTED) == (2 if is_pod else 1)
     copied = re.findall('data-copy="([^"]*--why-not[^"]*)"', page.text)
     assert copied == ["eventsched explain prod/b --why-not n0"]
+
+
+def test_the_command_asks_about_the_attempt_that_the_page_is_about() -> None:
+    """Without the option it would ask about the last one of the log."""
+    attempt = {"attempt": 7, "seq": 5, "at": "2026-11-25T18:00:00+00:00", "plugin": None,
+               "outcome": "unschedulable", "node": None, "message": "", "refusals": [],
+               "feasible": 0, "evaluated": 3}  # fmt: skip
+    pages = client(GivenApi(timeline=TIMELINE, explain={"older": [], "attempts": [attempt]}))
+    command = "eventsched explain prod/b --why-not n0"
+    for at, copied in (("", command), ("?at=6", f"{command} --attempt 7")):
+        text = pages.get(f"/pods/prod/a{at}").text
+        assert re.findall('data-copy="([^"]*--why-not[^"]*)"', text) == [copied]
 
 
 @pytest.mark.parametrize("results", ["aaa", "aab", "ab"])
