@@ -37,8 +37,8 @@ def add_to(commands: Any) -> None:
         help="write a decision as a pytest file with the smallest cluster",
         description="Takes the decision at a position of the log, and leaves out every node, pod "
         "and object that its verdict does not need: the chosen node (or that there is none) and "
-        "the refusals stay the same. Prints a pytest file that needs only eventsched, for a test "
-        "of a plugin or for an issue report.",
+        "the refusals stay the same. Prints a file for a test of a plugin or for an issue report. "
+        "`pytest FILE` runs it; it needs eventsched and pytest (pip install pytest).",
     )
     parser.add_argument(
         "seq", metavar="SEQ", type=int,
@@ -94,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
         f"({shrinking.trials} decisions, {time.perf_counter() - began:.1f} s)",
         file=sys.stderr,
     )
+    print("run the file by `pytest FILE` (pip install pytest)", file=sys.stderr)
     return 0
 
 

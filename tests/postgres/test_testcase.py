@@ -44,6 +44,8 @@ def written(address: str, capsys: pytest.CaptureFixture[str]) -> Any:
         capsys.readouterr()
         assert main(["testcase", str(position), *options, "--database", address]) == 0
         printed = capsys.readouterr()
+        assert printed.err.endswith("run the file by `pytest FILE` (pip install pytest)\n")
+        assert "Run it by `pytest FILE`." in printed.out
         words = printed.err.split()
         assert [words[1].removesuffix("s"), words[5].removesuffix("s")] == ["node", "pod"]
         return printed.out, int(words[0]), int(words[4])

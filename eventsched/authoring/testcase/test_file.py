@@ -1,4 +1,4 @@
-"""Writes a case as a pytest file that needs only ``eventsched.testing``."""
+"""Writes a case as a pytest file that imports only ``eventsched.testing``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,10 @@ import yaml
 
 from eventsched.runtime.queries.placed_pod import PlacedPod
 
-_FILE = '''"""{title}"""
+_FILE = '''"""{title}
+
+Run it by `pytest FILE`. It needs the packages eventsched and pytest; `python FILE` runs no test.
+"""
 
 from pathlib import Path
 
