@@ -60,7 +60,9 @@ def question(request: PageRequest) -> PageQuestion:
         cli = command("sql", "-c", " ".join(sql.split()), stream=stream) if sql else ""
         return PageQuestion(call_of("/pods/groups", {"stream": stream}, **query), sql, cli)
     call = call_of("/pods", {"stream": stream}, **query)
-    return PageQuestion(call, _sql(query), queue_command(stream, request.query.get("at")))
+    # The queues are without bound pods: of the past, the command's answer would be another one.
+    cli = "" if "at" in request.query else queue_command(stream, None)
+    return PageQuestion(call, _sql(query), cli)
 
 
 def further(request: PageRequest, answer: Any) -> dict[str, str]:

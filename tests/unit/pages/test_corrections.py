@@ -149,3 +149,27 @@ def test_offered_names_lead_to_their_pages(path: str, remedy: str, links: dict[s
     text = client(GivenApi(**dict.fromkeys(names, problem))).get(path).text
     for address, name in links.items():
         assert f'<a href="{address}">{name}</a>' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "title"),
+    [
+        ("/pods", {}, "API, SQL, CLI"),
+        ("/pods?by=reason", {"groups": refusal("at")}, "API"),
+        ("/pods?at=5", {}, "API"),
+        ("/what-if", {"configuration": refusal("at")}, "API"),
+        ("/decisions/7", {"7": refusal("at")}, "API, SQL"),
+        ("/nodes/n1?at=5", {"state": refusal("at")}, "API, CLI"),
+        ("/pods/prod/a", {"timeline": refusal("at"), "explain": refusal("at")}, "API, SQL, CLI"),
+        ("/pods/prod/a?at=5", {"timeline": refusal("at"), "explain": refusal("at")}, "API"),
+    ],
+)
+def test_the_title_names_only_what_answers_elsewhere(
+    path: str, given: dict[str, object], title: str
+) -> None:
+    text = client(GivenApi(**given)).get(path).text
+    _, _, line = text.partition("<summary>The same answer elsewhere: ")
+    assert line.startswith(f"{title}</summary>")
+    _, _, part = text.partition('id="elsewhere"')
+    listed = [word for word in ("API", "SQL", "CLI") if f"<dt>{word}</dt>" in part]
+    assert ", ".join(listed) == title
