@@ -222,6 +222,7 @@ def _run(
     simulation = new_or_resumed(assembly, source, log, options.seed, reader, store_snapshot, levels)
     progress = ProgressLine(len(source.arrivals))
     gc_tuning.freeze()
+    began = simulation.engine.position
     started = time.perf_counter()
     simulation.run(options.until, progress)
     seconds = time.perf_counter() - started
@@ -229,6 +230,12 @@ def _run(
     if reader is not None and simulation.counters.resumed == simulation.counters.placed:
         # The run had ended before: the summary is that of the earlier process.
         simulation.counters.resumed, seconds = 0, reader.seconds()
+    if reader is not None and simulation.engine.position == began:
+        print(
+            f"stream {log.stream} holds this run already: nothing was decided now, and the speed "
+            "is that of the earlier process",
+            file=sys.stderr,
+        )
     report = SimulationOutcome.of(simulation, log, seconds)
     story = None if options.why is None else _why(options.why, log, reader, simulation)
     if is_document(options.output):

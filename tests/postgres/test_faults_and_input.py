@@ -229,15 +229,18 @@ def test_a_finished_run_says_the_same_again(log: str, capsys: pytest.CaptureFixt
     for _ in range(2):
         before = content(log)
         assert main([*SIMULATE, "--database", log, "-o", "json"]) == 0
-        said.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
+        printed = capsys.readouterr()
+        assert f"stream {STREAM} holds this run already: nothing was decided now" in printed.err
+        said.append(json.loads(printed.out.splitlines()[-1]))
         after = content(log)
         assert after[3:] == before[3:]
         assert len(after[2]) == len(before[2]) + 1
     assert said[0] == said[1]
 
 
-def test_a_folder_in_use(place: Path, says: Says) -> None:
+def test_a_folder_in_use(place: Path, says: Says, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SIMULATE, "--data-dir", str(place / "data")]) == 0
+    assert "holds this run already" not in capsys.readouterr().err
     programs = list(embedded_programs().values())[-1]
     postgres = EmbeddedPostgres(place / "data", binaries=programs)
     with child(postgres, "writer") as other:
