@@ -30,6 +30,14 @@ def test_the_demo_installs_no_developers_tools() -> None:
     assert "--quiet" not in dry
 
 
+def test_documents_install_from_a_checkout() -> None:
+    """The package is in no index, so ``pip install eventsched`` finds nothing."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    text = "".join(page.read_text() for page in pages)
+    assert "pip install '.[cluster,embedded]'" in text
+    assert re.findall(r"pip install '?eventsched\[[\w,]*", text) == []
+
+
 def test_files_that_the_readme_makes_are_ignored_by_git() -> None:
     made = {
         *re.findall(rf"> ({FILE})", README),
