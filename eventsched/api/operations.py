@@ -253,7 +253,8 @@ OPERATIONS = (
         (*_OF_POD, p.AT), attempt_answers.Timeline, past.timeline_answer,
     ),
     Operation(
-        "/pods/{namespace}/{name}/why-not", "The smallest change with which it lands on a node",
+        "/pods/{namespace}/{name}/why-not",
+        "A change with which it lands on a node, and of which no part can be left out",
         (*_OF_POD, p.ATTEMPT, p.Parameter("node", "the node", required=True), p.WIDTH,
          p.COLOURS),
         "Remedies", _why_not, slow=True,

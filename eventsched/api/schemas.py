@@ -77,7 +77,8 @@ SCHEMAS: dict[str, Any] = {
             "stuck": _or_null({"$ref": "#/components/schemas/Landing"}),
             "decisions": _NUMBER, "extendersAsked": _FLAG,
         },
-        text="The smallest changes with which the attempt at position seq lands on the node; "
+        text="Changes with which the attempt at position seq lands on the node, and of which no "
+        "part can be left out, with few pods to remove; "
         "shortfall: how many points a feasible node is short of the best one, by plugin (scores "
         "times weights); stuck: the refusal that no known change ends",
     ),

@@ -203,8 +203,8 @@ TOOLS = (
     ),
     Tool(
         "why_not",
-        "The smallest change (of the pod, the node, other pods or a weight) with which a pod lands "
-        "on a node, proved by deciding the attempt again.",
+        "A change (of the pod, the node, other pods or a weight) with which a pod lands on a node, "
+        "and of which no part can be left out, proved by deciding the attempt again.",
         _parameters("/pods/{namespace}/{name}/why-not"), _why_not, _why_not_positions,
     ),
     Tool(

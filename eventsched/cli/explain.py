@@ -63,8 +63,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--node", metavar="NODE", help="why not that node, or how it scored")
     parser.add_argument(
         "--why-not", metavar="NODE",
-        help="the smallest change of the pod or the cluster with which it lands on that node, "
-        "found by deciding the attempt again",
+        help="a change of the pod or the cluster with which it lands on that node, and of which "
+        "no part can be left out, found by deciding the attempt again",
     )  # fmt: skip
     parser.add_argument("--full", action="store_true",
         help="show everything, also of a pod with more than 1,000 records",

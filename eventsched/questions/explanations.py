@@ -90,8 +90,8 @@ def pod_remedies(
     node: str,
     plugins: list[Path],
 ) -> dict[str, Any]:
-    """The smallest changes with which a pod lands on a node, as ``eventsched explain --why-not -o
-    json`` prints them. ``plugins`` are files with plugins that the stream was written with. Raises
+    """Changes with which a pod lands on a node, as ``eventsched explain --why-not -o json`` prints
+    them. ``plugins`` are files with plugins that the stream was written with. Raises
     InputError, also NoPodError and NotVisibleError."""
     return why_not_json(_remedies(stream, sees, states, pod, attempt, node, plugins), stream.name)
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Mapping
+from itertools import combinations
 from typing import NamedTuple, get_args
 
 from hypothesis import given
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from eventsched.domain.objects import (
+    CPU,
+    MEMORY,
+    PODS,
     AffinityTerm,
+    Container,
     Node,
     NodeSelectorTerm,
     Pod,
@@ -290,3 +295,77 @@ def test_each_remedy_for_volumes_and_devices_works_and_no_part_can_be_left_out()
         assert ends[kind.__name__] > 0, ends
     assert sum(ends[kind.__name__] for kind in get_args(OfObjects)) > 5, ends
     assert ends["3 changes"] > 5, ends
+
+
+@st.composite
+def _full_nodes(draw: st.DrawFn) -> tuple[dict[str, int], list[Pod]]:
+    """The room of a node in units of one request, and the pods on it."""
+    amounts = st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from([0, 0, 1, 2]))
+    present = [
+        _requesting(f"b{number}", cpu, memory, priority)
+        for number, (cpu, memory, priority) in enumerate(draw(st.lists(amounts, max_size=8)))
+    ]
+    used = [sum(_requests(pod)[name] for pod in present) for name in (CPU, MEMORY)]
+    lacking = [draw(st.integers(-1, max(amount, 1))) for amount in used]
+    room = {CPU: used[0] + 6 - lacking[0], MEMORY: used[1] + 6 - lacking[1]}
+    return {**room, PODS: len(present) + draw(st.sampled_from([0, 1, 1]))}, present
+
+
+def _requesting(name: str, cpu: int, memory: int, priority: int) -> Pod:
+    container = Container(requests={CPU: cpu, MEMORY: memory})
+    return Pod(uid=name, name=name, node_name="n1", priority=priority,
+               spec=PodSpec(containers=(container,)))  # fmt: skip
+
+
+def _requests(pod: Pod) -> dict[str, int]:
+    return {**pod.spec.containers[0].requests, PODS: 1}
+
+
+def _fewest(room: dict[str, int], present: list[Pod], pod: Pod) -> tuple[int, int] | None:
+    """The lowest priority that the most important removed pod can have, and the fewest pods with
+    it: by trying all sets."""
+
+    def fits(gone: tuple[Pod, ...]) -> bool:
+        stay = [*(each for each in present if each not in gone), pod]
+        return all(sum(_requests(each)[name] for each in stay) <= room[name] for name in room)
+
+    every = (gone for size in range(len(present) + 1) for gone in combinations(present, size))
+    return min(
+        (
+            (max((each.priority for each in gone), default=-1), len(gone))
+            for gone in every
+            if fits(gone)
+        ),
+        default=None,
+    )
+
+
+def test_the_fewest_pods_are_removed_for_room() -> None:
+    """Few enough pods that all sets are tried (``MOST_SETS``). On the only node a pod lands as soon
+    as it fits. No pod is more important than needed."""
+    ends: Counter[str] = Counter()
+
+    @deterministic(_EXAMPLES)
+    @given(_full_nodes())
+    def proved(case: tuple[dict[str, int], list[Pod]]) -> None:
+        room, present = case
+        pod = replace(_requesting("p", 6, 6, 0), node_name="")
+
+        def make_engine(weights: Mapping[str, int]) -> Engine:
+            engine = engine_with(weights=weights)
+            observed(engine, STREAM_STARTED, *added(Node(name="n1", allocatable=room), *present))
+            return engine
+
+        fewest = _fewest(room, present, pod)
+        found = remedies(Hypothesis(make_engine, pod, "n1"))
+        for changes_made in (remedy.changes for remedy in found if remedy.stuck is None):
+            removed = [each for each in changes_made if isinstance(each, PodRemoved)]
+            if len(removed) < len(changes_made):
+                continue  # it lowers a request
+            ends[f"{len(removed)} pods"] += 1
+            highest = max((each.priority for each in removed), default=-1)
+            assert (highest, len(removed)) == fewest
+
+    proved()
+    assert ends["1 pods"] > 5, ends
+    assert ends["3 pods"] > 2, ends

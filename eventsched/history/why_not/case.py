@@ -26,6 +26,8 @@ class Case(NamedTuple):
     made: tuple[AnyChange, ...]
     landing: Landing
     side: Side
+    is_thrifty: bool = True
+    """Whether few pods are removed for room; otherwise the least important ones."""
 
     @property
     def pod(self) -> Pod:

@@ -28,6 +28,7 @@ from eventsched.history.why_not.changes import (
     TolerationAdded,
     WeightChanged,
 )
+from eventsched.history.why_not.fewest_victims import fewer_victims
 from eventsched.scheduling.cycle.cycle_keys import KEY_PASSES
 from eventsched.scheduling.cycle.pod_specific_verdicts import weighted
 
@@ -125,8 +126,10 @@ def _of_resources(case: Case) -> list[AnyChange]:
 
 
 def _victims(case: Case, lacking: list[str]) -> list[AnyChange]:
-    """The pods of the node, the least important first, until the pod fits. Pods that request none
-    of what is lacking stay."""
+    """The pods of the node, the least important first, until the pod fits, or fewer ones. Pods that
+    request none of what is lacking stay."""
+    if case.is_thrifty and (few := _few_victims(case, lacking)):
+        return few
     victims: list[AnyChange] = []
     for resident in case.residents():
         requests = pod_requests.of(resident.pod.spec).effective
@@ -136,6 +139,26 @@ def _victims(case: Case, lacking: list[str]) -> list[AnyChange]:
         if not case.refuses("NodeResourcesFit", victims):
             break
     return victims
+
+
+def _few_victims(case: Case, lacking: list[str]) -> list[AnyChange]:
+    """Fewer pods with which the pod fits, and some more if it then has the largest total."""
+    fewer = fewer_victims(case, lacking)
+    if fewer is None:
+        return []
+    few: list[AnyChange] = [case.removed(resident.pod) for resident in fewer.victims]
+    if case.refuses("NodeResourcesFit", few):
+        return []
+    tried = list(few)
+    for resident in (None, *fewer.more):
+        if resident is not None:
+            tried.append(case.removed(resident.pod))
+        landing = case.hypothesis.landing((*case.made, *tried))
+        if landing.lands:
+            return tried
+        if landing.plugins or landing.reasons:
+            break
+    return few
 
 
 def _of_spread(case: Case) -> list[AnyChange]:

@@ -1,11 +1,13 @@
-"""Finds the fewest changes with which a pod lands on a node, and proves them by deciding again.
+"""Finds few changes with which a pod lands on a node, and proves them by deciding again.
 
 Changes are collected until the pod lands, refusal by refusal. Then each is left out in turn: what
-is not needed goes, so in the end no change can be left out. Numbers are tightened last: the largest
-request and the smallest skew with which the pod lands.
+is not needed goes, so in the end no change can be left out. Fewer changes may still
+do. Numbers are tightened last: the largest request and the smallest skew with which the pod lands.
+
+Of pods to remove for room, few are preferred, and then the least important ones.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from eventsched.history.why_not.change_value import unit_of
 from eventsched.history.why_not.changes import (
     AnyChange,
     NodeRequired,
+    PodRemoved,
     RequestLimited,
     SpreadConstraintChanged,
 )
@@ -62,17 +65,47 @@ def _usefulness(remedy: Remedy) -> tuple[bool, int]:
 
 
 def _remedy(hypothesis: Hypothesis, side: Side) -> Remedy:
-    first = landing = hypothesis.landing(())
+    """The remedy with few pods to remove for room. After their removal something else may be
+    needed, a weight for example, that is not needed without the least important pods. Then the
+    more useful of both ways is taken."""
+    steps = list(_steps(hypothesis, side, is_thrifty=True))
+    thrifty = _ended(hypothesis, steps[-1])
+    removed = _removed(steps[-1])
+    if not removed or (thrifty.stuck is None and isinstance(steps[-1][-1], PodRemoved)):
+        return thrifty
     made: tuple[AnyChange, ...] = ()
+    for made in _steps(hypothesis, side, is_thrifty=False):
+        if _removed(made) == removed:
+            return thrifty
+    ways = (_ended(hypothesis, made), thrifty)
+    return min(ways, key=lambda way: (way.stuck is not None, *_usefulness(way)))
+
+
+def _removed(made: tuple[AnyChange, ...]) -> list[AnyChange]:
+    return [change for change in made if isinstance(change, PodRemoved)]
+
+
+def _steps(
+    hypothesis: Hypothesis, side: Side, *, is_thrifty: bool
+) -> Iterator[tuple[AnyChange, ...]]:
+    """All changes so far, refusal by refusal, until the pod lands or no more change is known."""
+    made: tuple[AnyChange, ...] = ()
+    yield made
     for _ in range(_ROUNDS):
+        landing = hypothesis.landing(made)
         if landing.lands:
-            break
-        proposed = proposals(Case(hypothesis, made, landing, side))
+            return
+        proposed = proposals(Case(hypothesis, made, landing, side, is_thrifty))
         new = [change for change in proposed if change not in made]
         if not new:
-            return Remedy(first, stuck=landing)
+            return
         made = (*made, *new)
-        landing = hypothesis.landing(made)
+        yield made
+
+
+def _ended(hypothesis: Hypothesis, made: tuple[AnyChange, ...]) -> Remedy:
+    """The remedy of a search that ends with these changes."""
+    first, landing = hypothesis.landing(()), hypothesis.landing(made)
     if not landing.lands:
         return Remedy(first, stuck=landing)
     return Remedy(first, _tightened(hypothesis, _needed(hypothesis, made)))

@@ -1,4 +1,4 @@
-"""``why-not``: decides about an attempt again, and looks for the smallest change."""
+"""``why-not``: decides about an attempt again, and looks for changes with which the pod lands."""
 
 import time
 from collections.abc import Callable, Mapping

@@ -201,6 +201,34 @@ def test_room_that_is_kept_for_a_nominated_pod() -> None:
     ]  # fmt: skip
 
 
+def test_few_pods_are_removed_for_room() -> None:
+    """The newest ones first would be three. More important ones stay, even if one is enough."""
+    node = replace(make_node("n1"), allocatable={"cpu": 3400, "memory": 2**30, "pods": 110})
+    present = [
+        _on("n1", "critical", 1500, priority=100), _on("n1", "large", 1000),
+        *(_on("n1", f"small{number}", 300) for number in range(3)),
+    ]  # fmt: skip
+    assert _texts(_found(_pod(900), [node], present)) == [
+        ["remove the pod default/large (priority 0)"]
+    ]
+    more = [replace(each, priority=50) if each.name == "large" else each for each in present]
+    assert _texts(_found(_pod(600), [node], more)) == [
+        [f"remove the pod default/small{number} (priority 0)" for number in (2, 1)]
+    ]
+
+
+def test_more_pods_are_removed_if_the_node_then_has_the_largest_total() -> None:
+    """Without the large one the pod fits, but n2 has a higher total. One more, the next largest,
+    is enough; the newest ones first would be four."""
+    nodes = [make_node("n1", cpu=4000), make_node("n2", cpu=4000)]
+    sizes = {"large": 2000, "tiny": 250, "half": 500, "one": 1000, "new": 250}
+    present = [_on("n1", name, cpu) for name, cpu in sizes.items()]
+    present += [_on("n2", "other", 1500)]
+    assert _texts(_found(_pod(2000), nodes, present)) == [[
+        "remove the pod default/large (priority 0)", "remove the pod default/one (priority 0)",
+    ]]  # fmt: skip
+
+
 def test_the_smallest_skew_with_which_it_lands() -> None:
     constraint = SpreadConstraint(max_skew=1, topology_key="zone", selector=WEB)
     nodes = [

@@ -101,7 +101,7 @@ def test_every_command_and_every_module_of_the_api_is_there() -> None:
     assert pages.keys() == {
         f"commands/{name}.md" for name in ("README", *COMMANDS, "kubectl-eventsched")
     }
-    assert "| `--why-not` `NODE` | the smallest change" in pages["commands/explain.md"]
+    assert "| `--why-not` `NODE` | a change of the pod or" in pages["commands/explain.md"]
     assert "## eventsched db upgrade\n" in pages["commands/db.md"]
     assert "| `-o` `{table, wide, json, yaml}` |" in pages["commands/explain.md"]
     plugin = pages["commands/kubectl-eventsched.md"]
