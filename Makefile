@@ -61,12 +61,16 @@ demo: $(DEMO_READY)  ## a cluster under load on an embedded Postgres, then why, 
 	@echo '  $(BIN)/eventsched sql --data-dir $(DEMO)               # psql; \dv+ lists the views'
 	@echo '  $(BIN)/eventsched replay --verify --data-dir $(DEMO)   # decides all again, and compares'
 	@echo '  $(BIN)/eventsched verify --data-dir $(DEMO)            # has anybody touched the log?'
+	@echo 'all pods have ended by now; ask about the time after 100 seconds, when many of them waited:'
+	@echo '  $(BIN)/eventsched queue --at 100s --data-dir $(DEMO)'
+	@echo '  $(BIN)/eventsched state --at 100s --data-dir $(DEMO)'
 	@echo 'look at it in the browser, as long as this runs:'
 	@echo "  $(BIN)/pip install -e '.[cluster]'"
-	@echo '  $(BIN)/eventsched serve --data-dir $(DEMO)     # http://127.0.0.1:8787/pods?ever=true'
+	@echo '  $(BIN)/eventsched serve --data-dir $(DEMO)     # http://127.0.0.1:8787/?at=100s, /pods?at=100s'
 	@echo 'and run it on your own cluster:'
 	@echo '  kubectl get nodes,pods -A -o yaml > cluster.yaml'
 	@echo '  $(BIN)/eventsched simulate --manifests cluster.yaml'
+	@echo 'The folder $(DEMO) may be deleted: make demo makes it again.'
 
 QUESTION := select pod, count(*) as attempts, max(at) - min(at) as waited, max(node) as node \
 from decisions group by pod order by waited desc limit 5

@@ -30,6 +30,16 @@ def test_the_demo_installs_no_developers_tools() -> None:
     assert "--quiet" not in dry
 
 
+def test_the_demo_leads_to_a_time_with_pods_and_says_what_may_be_deleted() -> None:
+    """At the end of its load all pods have ended, so that what is about now is empty."""
+    lines = _asked("make", "--dry-run", "--always-make", "demo", "DEMO=the-folder").splitlines()
+    said = [line.removeprefix("echo '").removesuffix("'") for line in lines if "echo" in line]
+    for command in ("queue", "state"):
+        assert f"  .venv/bin/eventsched {command} --at 100s --data-dir the-folder" in said
+    assert any("http://127.0.0.1:8787/?at=100s, /pods?at=100s" in line for line in said)
+    assert "The folder the-folder may be deleted: make demo makes it again." in said
+
+
 def test_documents_install_from_a_checkout() -> None:
     """The package is in no index, so ``pip install eventsched`` finds nothing."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
