@@ -1,5 +1,6 @@
 """Decisions and waiting times over the last hour: counted from the views."""
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -34,8 +35,8 @@ def test_every_decision_is_in_its_step(
     answer = client.get(f"/activity?stream={stream}" + (f"&at={at}" if at else ""))
     begin, end, length = _times(answer)
     assert begin >= datetime.fromtimestamp(0, UTC)  # a simulation begins there
-    assert len(answer["steps"]) == 60
-    assert timedelta() <= begin + 60 * length - end < timedelta(seconds=1)
+    assert len(answer["steps"]) == max(1, min(60, math.ceil((end - begin) / timedelta(seconds=1))))
+    assert timedelta() <= begin + len(answer["steps"]) * length - end < timedelta(seconds=1)
     found = _decisions(logs, stream, at or 2**40)
     assert not answer["is_cut"]
     assert sum(each["decisions"] for each in answer["steps"]) == len(found) > 0
@@ -54,6 +55,20 @@ def test_every_decision_is_in_its_step(
             assert step["p99_seconds"] <= waited[-1].total_seconds()
         else:
             assert (step["p50_seconds"], step["p99_seconds"]) == (None, None)
+
+
+@pytest.mark.parametrize("after", [0, 100])
+def test_at_the_begin_a_step_is_a_second(client: Client, logs: str, after: int) -> None:
+    """No step ends before the simulation begins, and few decisions are not a high rate."""
+    first = _decisions(logs, TIGHT, 2**40)[0]["seq"]
+    answer = client.get(f"/activity?stream={TIGHT}&at={first + 1 + after}")
+    assert answer["step_seconds"] >= 1
+    times = [datetime.fromisoformat(each["until"]).timestamp() for each in answer["steps"]]
+    assert times == sorted(set(times))
+    assert times[0] >= 0
+    decided = sum(each["decisions"] for each in answer["steps"])
+    assert decided == len(_decisions(logs, TIGHT, first + 1 + after)) > 0
+    assert max(each["per_second"] for each in answer["steps"]) <= decided
 
 
 def test_of_too_many_the_newest(client: Client, logs: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def _activity(activity: RecentActivity | None) -> Iterator[str]:
     both curves fit into 40 characters."""
     if activity is None or not any(step.decisions for step in activity.steps):
         return
-    steps = list(zip(activity.steps[::2], activity.steps[1::2], strict=False))
+    steps = [activity.steps[first : first + 2] for first in range(0, len(activity.steps), 2)]
     span = rough(int(activity.step_seconds * len(activity.steps) * 1e6))
     most = max(step.per_second for step in activity.steps)
     decided = curve([sum(step.decisions for step in pair) for pair in steps])

@@ -32,6 +32,11 @@ function length(seconds) {
   return `${Number((seconds / 3600).toPrecision(3))} h`;
 }
 
+// The ends of the axis of times: of a single time, the second before it. A simulation begins at 0.
+function between(low, high) {
+  return low < high ? [low, high] : [Math.max(0, low - 1), Math.max(1, high)];
+}
+
 function rate(value) {
   return value === null || value === undefined ? "–" : String(Number(value.toPrecision(3)));
 }
@@ -53,13 +58,14 @@ function chart(place, title, series, data, shown, more = {}) {
   const short = data[0].at(-1) - data[0][0] < MINUTES;
   const grid = { stroke: colour("line-soft"), width: 1 };
   const axis = { stroke: colour("quiet"), grid, ticks: grid, font: "11px system-ui, sans-serif" };
-  const times = { ...axis, grid: { show: false }, values: (_, all) => all.map((each) => clock(each, short)), space: 70 };
+  const incrs = LENGTHS.filter((each) => each >= 1 && each <= DAY);
+  const times = { ...axis, incrs, grid: { show: false }, values: (_, all) => all.map((each) => clock(each, short)), space: 70 };
   const options = {
     title, width: place.clientWidth, height: HEIGHT,
     padding: [8, 28, 0, 0],
     legend: { markers: { width: 0, fill: (_, index) => (index ? colour(series[index - 1][1]) : "transparent") } },
     cursor: { y: false, drag: { x: false, y: false }, sync: { key: "activity" } },
-    scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
+    scales: { x: { time: true, range: (_, low, high) => between(low, high) }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
     axes: [times, { ...axis, ...more, size: 64, values: (_, all) => all.map(shown) }],
     series: [
       { label: "until", value: (_, at) => (at === null ? "–" : clock(at, true)) },

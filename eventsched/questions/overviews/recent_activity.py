@@ -13,7 +13,9 @@ from eventsched.questions.streams import LoggedStream
 from eventsched.questions.visibility import Visibility
 
 HOUR, STEPS = 3_600_000_000, 60
-"""The longest time that is shown (µs), and its steps."""
+"""The longest time that is shown (µs), and its steps at most."""
+SHORTEST = 1_000_000
+"""The shortest step (µs): of a shorter one, a single decision would be a high rate."""
 LOOKED_AT = 20_000
 """Decisions that are looked at, the newest."""
 NEAR = 300_000
@@ -70,7 +72,7 @@ class ActivityStep(msgspec.Struct, frozen=True, kw_only=True):
 
 class RecentActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What happened before the record at ``position`` in the hour until ``end``, or, ``is_cut``, as
-    long as the newest 20,000 decisions took, in steps of ``step_seconds``."""
+    long as the newest 20,000 decisions took, in at most 60 steps of ``step_seconds``, 1 or more."""
 
     stream: str
     position: int
@@ -90,8 +92,9 @@ def recent_activity(stream: LoggedStream, sees: Visibility, position: int | None
     assert first is not None
     is_cut = first["looked"] == LOOKED_AT and first["first"] > now - HOUR
     begin = first["first"] - 1 if is_cut else max(0, now - HOUR)  # a simulation begins at 0
-    step = max(1, math.ceil((now - begin) / STEPS))
-    begin = now - STEPS * step
+    step = max(SHORTEST, math.ceil((now - begin) / STEPS))
+    steps = max(1, math.ceil((now - begin) / step))
+    begin = now - steps * step
     visible, values = sees.condition("p.namespace")
     query = _BY_STEP.format(visible=visible, join=_JOIN if visible else "")
     bounds = {"begin": begin, "step": step, "now": now, "end": end, "most": LOOKED_AT}
@@ -107,7 +110,7 @@ def recent_activity(stream: LoggedStream, sees: Visibility, position: int | None
         is_cut=is_cut,
         steps=[
             _step(begin + (number + 1) * step, step, rows.get(number, empty))
-            for number in range(STEPS)
+            for number in range(steps)
         ],
     )
 

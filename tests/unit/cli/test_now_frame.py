@@ -118,6 +118,10 @@ def test_the_last_hour_is_two_curves() -> None:
         f"waited  {'▁' * 29}█ p99 up to 2.0s",
     ]
     assert [*lines[:4], *lines[6:]] == frame(NOW, 0, 0, plain)
+    single = frame(NOW, 0, 0, plain, (), msgspec.structs.replace(activity, steps=steps[-1:]))
+    assert any(
+        line.startswith("decided ") and f"{steps[-1].per_second:.1f}/s" in line for line in single
+    )
     assert frame(NOW, 0, 0, plain, (), msgspec.structs.replace(activity, steps=[])) == (
         frame(NOW, 0, 0, plain)
     )
