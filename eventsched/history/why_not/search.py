@@ -1,10 +1,11 @@
 """Finds few changes with which a pod lands on a node, and proves them by deciding again.
 
 Changes are collected until the pod lands, refusal by refusal. Then each is left out in turn: what
-is not needed goes, so in the end no change can be left out. Fewer changes may still
-do. Numbers are tightened last: the largest request and the smallest skew with which the pod lands.
+is not needed goes, so in the end no change can be left out. Fewer others may still
+be enough. Numbers are tightened last: the largest request and the smallest skew with which the pod
+lands.
 
-Of pods to remove for room, few are preferred, and then the least important ones.
+Of pods to remove for room, few are preferred, none of them more important than needed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
