@@ -13,6 +13,11 @@ export function element(kind, attributes = {}, ...children) {
   return made;
 }
 
+// A number with thin spaces between thousands, as the server writes it.
+export function count(number) {
+  return number.toLocaleString("en").replaceAll(",", "\u202f");
+}
+
 // A text in which a line may end between the words of a name such as NodeAffinity.
 export function breakable(text) {
   return String(text).split(/(?<=[a-z])(?=[A-Z])/)

@@ -1,6 +1,7 @@
 // A heat map of a decision: a row for each node, a column for each plugin, on a canvas. Only the
 // rows in view are drawn. The elements are made by the page; see `HeatMap`.
 
+import { count } from "./elements.js";
 import { Palette } from "./heat_cells.js";
 
 const ROW = 22;
@@ -158,7 +159,7 @@ export class HeatMap {
     context.fillText(this.#fitted(row.group.title, this.width - COUNT - 2 * PAD), COUNT + PAD,
       y + ROW / 2 - 1);
     context.textAlign = "right";
-    context.fillText(row.count.toLocaleString("en"), COUNT, y + ROW / 2 - 1);
+    context.fillText(count(row.count), COUNT, y + ROW / 2 - 1);
   }
 
   #drawNode(row, y, scrollLeft) {

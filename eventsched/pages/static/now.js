@@ -1,5 +1,6 @@
 // The page Now: how full each node is, as a cell on a canvas.
 
+import { count } from "./elements.js";
 import { onAnswer } from "./shell.js";
 
 const STEPS = 8;
@@ -60,7 +61,7 @@ function say() {
   const { names, filled } = answer.nodes;
   const text =
     chosen < 0
-      ? `${names.length.toLocaleString("en")} node${names.length === 1 ? "" : "s"}`
+      ? `${count(names.length)} node${names.length === 1 ? "" : "s"}`
       : `${names[chosen]}: ${Object.keys(filled).map((name) => `${name} ${percent(filled[name][chosen])}`).join(", ")}`;
   if (hint.textContent !== text) hint.textContent = text;
 }
@@ -110,8 +111,8 @@ function listen(place) {
 
 // What the map shows, for its legend and for screen readers.
 function nameMap() {
-  const count = answer.nodes.names.length;
-  const nodes = `${count.toLocaleString("en")} node${count === 1 ? "" : "s"}`;
+  const all = answer.nodes.names.length;
+  const nodes = `${count(all)} node${all === 1 ? "" : "s"}`;
   canvas().setAttribute("aria-label", `Map of ${nodes} by requested ${resource}`);
   document.querySelector("#node-legend [data-resource]").textContent = resource;
 }

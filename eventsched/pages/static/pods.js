@@ -1,7 +1,7 @@
 // The page Pods: a table that has only the rows in sight and some pages of rows around them, and a part
 // of one pod's page beside it. All that is chosen is in the URL.
 
-import { breakable, element } from "./elements.js";
+import { breakable, count, element } from "./elements.js";
 import { Rows } from "./pod_list.js";
 import { fetchPage, go, notice, onAnswer, onStep, pushUrl } from "./shell.js";
 
@@ -145,8 +145,8 @@ function draw(kept = "") {
   const total = list.isComplete ? list.count : list.total;
   document.getElementById("pods").setAttribute("aria-rowcount", total === null ? "-1" : String(total + 1));
   const text = total === null
-    ? `${list.count.toLocaleString("en")} loaded, more below`
-    : `${total.toLocaleString("en")} in all`;
+    ? `${count(list.count)} loaded, more below`
+    : `${count(total)} in all`;
   const status = document.getElementById("list-state");
   if (status.textContent !== text) status.textContent = text;
   const own = list;

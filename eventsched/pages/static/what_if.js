@@ -2,7 +2,7 @@
 // typed stays with the page's entry in the history. Without this module its forms load the page with
 // the result.
 
-import { element } from "./elements.js";
+import { count, element } from "./elements.js";
 import { fetchApi, notice, onAnswer, post, pushUrl, refresh, showParts } from "./shell.js";
 
 const PAUSE = 400; // ms without a key before a configuration is checked, and what is typed is kept
@@ -194,7 +194,6 @@ function showProgress({ done, total }) {
   const bar = place("run").querySelector("progress");
   if (total) bar.value = done / total;
   else bar.removeAttribute("value");
-  const count = (number) => number.toLocaleString("en").replaceAll(",", "\u202f");
   place("run-text").textContent = total ? `${count(done)} of ${count(total)} records` : "Reading the state at the beginning";
 }
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from eventsched.pages.assets import Assets
 from tests.unit.pages.given_api import GivenApi, client
 
 _TIMELINE = {
@@ -73,3 +74,21 @@ def test_the_middle_of_a_long_story_is_folded(lines: int, folded: int) -> None:
     middle = text.partition('id="story-middle"')[2].partition("</details>")[0]
     assert middle.count("<li ") == folded
     assert (f"<summary>{folded} more lines, <time" in middle) == bool(folded)
+
+
+def test_states_with_one_colour_are_one_entry_of_the_legend() -> None:
+    """Those that one rule of the style sheet colours; all others have an entry of their own."""
+    found = Assets().find("pod.css")
+    assert found is not None
+    style = found.content.decode()
+    rules = re.findall(r"^((?:\.bar-of\.\w+(?:, )?)+) \{", style, re.MULTILINE)
+    groups = [re.findall(r"\.bar-of\.(\w+)", rule) for rule in rules]
+    states = [state for group in groups for state in group]
+    assert len(groups) >= 5
+    bars = [_bar(place, place + 1, state) for place, state in enumerate([*states, "free"])]
+    timeline = {**_TIMELINE, "lanes": [{"name": "queues", "bars": bars}]}
+    api = GivenApi(timeline=timeline, explain={"older": [], "attempts": []})
+    text = client(api).get("/pods/prod/a").text
+    _, _, legend = text.partition('<ul class="row states">')
+    entries = re.findall(r"</svg> (.*)</li>", legend.partition("</ul>")[0])
+    assert entries == [*(", ".join(group) for group in groups), "free"]
