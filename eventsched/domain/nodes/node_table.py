@@ -174,12 +174,9 @@ class NodeTable:
         _, load, other = self.columns.usage_of(pod.spec)
         width = load.shape[1]
         books, totals = self.books[row, REQUESTED:, :width], self.totals[REQUESTED, :width]
-        if sign > 0:
-            books += load
-            totals += load[0]
-        else:
-            books -= load
-            totals -= load[0]
+        changed = np.add if sign > 0 else np.subtract
+        changed(books, load, out=books)
+        changed(totals, load[0], out=totals)
         self._place_rest(row, pod, other, sign)
         self.usage_journal.note(row)
         if sign < 0 and self.columns.withdrawn:
