@@ -26,6 +26,7 @@ from eventsched.runtime.queries.node_proposals import (
 )
 from eventsched.runtime.queries.trial_run import (
     TrialCluster,
+    TrialRun,
     copies_of,
     room_for,
     run_trial,
@@ -189,6 +190,23 @@ def test_a_later_shape_takes_pods_of_an_earlier_one() -> None:
     assert [(each.shape.example, each.number) for each in proposal.nodes] == [
         ("small", 2), ("large", 1)
     ]  # fmt: skip
+
+
+def test_shapes_that_take_no_fewer_nodes_are_tried_twice() -> None:
+    """Zones, in most clusters. What was tried is not tried again."""
+    pods = [plain(f"p{number}", 3000) for number in range(40)]
+    cluster, arrivals = TrialCluster(ASSEMBLY, [even("n0")]), [TracePod(pod) for pod in pods]
+    tried: list[tuple[str, int]] = []
+
+    def try_nodes(more: Sequence[Node]) -> TrialRun:
+        tried.append((more[0].labels["zone"], len(more)))
+        return run_trial(cluster, arrivals, more_nodes=more)
+
+    nodes = [even(f"n{number}", labels={"zone": zone}) for number, zone in enumerate("aabbcc")]
+    [added] = propose_nodes(run_trial(cluster, arrivals), nodes, try_nodes).nodes
+    assert (added.shape.example, added.number) == ("n0", 39)
+    assert len(tried) == len(set(tried))
+    assert [number for zone, number in tried if zone != "a"] == [39, 38, 39, 38]
 
 
 @pytest.mark.parametrize("cpu", [4001, 4000, 1001, 1000, 30])

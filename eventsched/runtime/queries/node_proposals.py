@@ -142,7 +142,7 @@ def propose_nodes(
             hopeless |= rest
             break
         search.chosen[best.shape.example] = best
-        pending = _pending(search.run(search.chosen.values()))
+        pending = search.pending(search.chosen.values())
     search.reduce(frozenset(hopeless))
     asked = _labels_asked_for(tried.pod for tried in run.pending if tried.pod.uid in hopeless)
     missing = _missing_labels(asked, (*templates, *nodes))
@@ -188,12 +188,21 @@ class _Search:
         self._try, self._shapes, self._most = try_nodes, shapes, most
         self._others = others
         self.chosen: dict[str, NodesToAdd] = {}
+        self._known: dict[tuple[tuple[str, int], ...], dict[str, str]] = {}
 
     def run(self, chosen: Iterable[NodesToAdd]) -> TrialRun:
         """A run with these nodes more."""
         return self._try(
             [new_node(each.shape, number) for each in chosen for number in range(each.number)]
         )
+
+    def pending(self, chosen: Iterable[NodesToAdd]) -> dict[str, str]:
+        """Uid → name of the pods that have no node with these nodes more. Tried once."""
+        chosen = tuple(chosen)
+        key = tuple((each.shape.example, each.number) for each in chosen)
+        if key not in self._known:
+            self._known[key] = _pending(self.run(chosen))
+        return self._known[key]
 
     def widen(self, rest: Iterable[str]) -> bool:
         """Tries nodes of all other shapes at once, and goes on with the shapes that took a pod of
@@ -215,34 +224,54 @@ class _Search:
         """The shape of which the fewest nodes place the most of the pods that are left, all if
         possible; None if none places any."""
         uids = frozenset(rest)
-        found: list[tuple[int, int, int, NodesToAdd]] = []
-        for order, shape in enumerate(self._shapes):
+        best: NodesToAdd | None = None
+        fewest_left = len(uids)
+        for shape in self._shapes:
             if shape.example in self.chosen:
                 continue
             left = len(self._left(shape, self._most, uids))
-            if left < len(uids):
-                number = self._fewest(shape, uids, left)
-                found.append((left, number, order, NodesToAdd(shape, number)))
-        return min(found, key=lambda each: each[:3])[3] if found else None
+            if left > fewest_left or left == len(uids):
+                continue
+            if best is None or left < fewest_left:
+                number: int | None = self._fewest(shape, uids, left)
+            else:
+                number = self._fewer(shape, uids, left, best.number)
+            if number is not None:
+                best, fewest_left = NodesToAdd(shape, number), left
+        return best
 
     def _left(self, shape: NodeShape, number: int, uids: frozenset[str]) -> frozenset[str]:
         """The pods that have no node with a number of nodes of a shape more."""
         added = NodesToAdd(shape, number)
-        run = self.run((*self.chosen.values(), added))
-        return uids & _pending(run).keys()
+        return uids & self.pending((*self.chosen.values(), added)).keys()
+
+    def _suffice(self, shape: NodeShape, number: int, uids: frozenset[str], left: int) -> bool:
+        """Whether a number of nodes leaves at most ``left`` pods."""
+        return number > 0 and len(self._left(shape, number, uids)) <= left
 
     def _fewest(self, shape: NodeShape, uids: frozenset[str], left: int) -> int:
         """The smallest number of nodes with which at most ``left`` pods are left."""
         low, high = 0, 1
-        while high < self._most and len(self._left(shape, high, uids)) > left:
+        while high < self._most and not self._suffice(shape, high, uids, left):
             low, high = high, high * 2
-        high = min(high, self._most)
+        return self._between(shape, uids, left, low, min(high, self._most))
+
+    def _fewer(self, shape: NodeShape, uids: frozenset[str], left: int, than: int) -> int | None:
+        """The same if it is smaller than another number; else None, after one run."""
+        if not self._suffice(shape, than - 1, uids, left):
+            return None
+        return self._between(shape, uids, left, 0, than - 1)
+
+    def _between(
+        self, shape: NodeShape, uids: frozenset[str], left: int, low: int, high: int
+    ) -> int:
+        """The smallest number, if ``low`` does not suffice and ``high`` does."""
         while high - low > 1:
             middle = (low + high) // 2
-            if len(self._left(shape, middle, uids)) > left:
-                low = middle
-            else:
+            if self._suffice(shape, middle, uids, left):
                 high = middle
+            else:
+                low = middle
         return high
 
     def others_placed(self, before: TrialRun) -> int:
@@ -259,7 +288,7 @@ class _Search:
             number = added.number
             while number:
                 fewer = {**self.chosen, example: NodesToAdd(added.shape, number - 1)}
-                if _pending(self.run(fewer.values())).keys() - hopeless:
+                if self.pending(fewer.values()).keys() - hopeless:
                     break
                 number -= 1
             self.chosen[example] = NodesToAdd(added.shape, number)
