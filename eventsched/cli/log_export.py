@@ -4,7 +4,8 @@ import argparse
 
 from eventsched.cli.answers.answer_forms import print_answer
 from eventsched.cli.log_access.archive_options import names_database, require_archives
-from eventsched.cli.log_access.database_options import connected, database_of
+from eventsched.cli.log_access.database_options import database_of
+from eventsched.cli.log_access.database_places import connected
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database
 from eventsched.eventlog.postgres import reader as reading

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from eventsched.cli.log_access.database_options import place_of_results, results_address
+from eventsched.cli.log_access.database_places import place_of_results, results_address
 from eventsched.cli.log_access.served_log import add_served_log_options, served_streams
 from eventsched.domain.errors import InputError
 from eventsched.runtime import plugin_files

@@ -1,17 +1,10 @@
-"""Options that say where a log is, or where results go, for all commands that need one."""
+"""Options that say where a log is, for all commands that need one."""
 
 import argparse
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
-import psycopg
-
-from eventsched.domain.errors import InputError, UnavailableError
-from eventsched.eventlog import database
-from eventsched.eventlog.addresses import libpq_url, shown
+from eventsched.domain.errors import InputError
 
 DATABASE, DATA_DIR = "EVENTSCHED_DATABASE", "EVENTSCHED_DATA_DIR"
 DATABASE_FILE = "EVENTSCHED_DATABASE_FILE"
@@ -47,34 +40,6 @@ def database_of(
     if url is None and not folder and by_file:
         url = _url_of_file(os.environ.get(DATABASE_FILE) or "")
     return url, Path(folder) if folder else None
-
-
-def place_of_results(named: str) -> tuple[str | None, Path | None]:
-    """The URL or the folder that --store-in names."""
-    if "://" in named or "=" in named:
-        return named, None
-    return None, Path(named)
-
-
-def results_address(url: str | None, folder: Path | None) -> AbstractContextManager[str]:
-    """The address of the database that results are written to; an embedded one is made if there is
-    none. Raises InputError and UnavailableError."""
-    is_there = folder is None or (folder / "postgres").exists()
-    opening = database.requester_address if is_there else database.writer_address
-    return opening(url, folder)
-
-
-@contextmanager
-def connected(address: str) -> Iterator[psycopg.Connection[Any]]:
-    """A connection. Raises UnavailableError."""
-    try:
-        with psycopg.connect(libpq_url(address), autocommit=True) as connection:
-            yield connection
-    except psycopg.Error as problem:
-        message = str(problem).strip().splitlines()[0]
-        raise UnavailableError(
-            shown(address), message, "start the database, or correct its address"
-        ) from problem
 
 
 def _url_of_file(path: str) -> str | None:

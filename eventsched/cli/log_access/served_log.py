@@ -14,13 +14,8 @@ from eventsched.cli.log_access.archive_options import (
     names_database,
     require_archives,
 )
-from eventsched.cli.log_access.database_options import (
-    add_database_options,
-    connected,
-    database_of,
-    place_of_results,
-    results_address,
-)
+from eventsched.cli.log_access.database_options import add_database_options, database_of
+from eventsched.cli.log_access.database_places import connected, place_of_results, results_address
 from eventsched.cli.log_access.loaded_logs import load_log
 from eventsched.domain.errors import InputError
 from eventsched.eventlog import database

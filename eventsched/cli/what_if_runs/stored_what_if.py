@@ -5,11 +5,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple
 
-from eventsched.cli.log_access.database_options import (
-    database_of,
-    place_of_results,
-    results_address,
-)
+from eventsched.cli.log_access.database_options import database_of
+from eventsched.cli.log_access.database_places import place_of_results, results_address
 from eventsched.domain.errors import InputError
 from eventsched.eventlog.whole_stream import WholeStream, require_new
 from eventsched.output.replays.record_progress import RecordProgress
