@@ -23,7 +23,7 @@ def test_one_frame(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "--once", "--database", database]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("waiting  position ")
-    assert lines[4].startswith("decided ▁")
+    assert lines[4] == "decided █▅▅ up to 1.0/s, last 6s"
     begin = next(number for number, line in enumerate(lines) if line.startswith("STATE")) + 1
     states = [line.split()[:2] for line in lines[begin : begin + 2]]
     assert states == [["unschedulable", "3"], ["bound", "1"]]
