@@ -71,7 +71,7 @@ def test_killed_ten_times(number: int, place: Path) -> None:
         assert epoch < 3 * KILLS
     code, output, lines = ended(*arguments, changes=changes)
     assert code == 0, lines
-    assert not lines
+    assert all("holds this run already" in line for line in lines)  # if one was not killed
     with EmbeddedPostgres(data_dir).open(create=False) as postgres:
         assert_whole(load, output, postgres.url(AUDITOR))
         assert main(["verify", "--database", postgres.url(AUDITOR)]) == 0
