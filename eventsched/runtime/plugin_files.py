@@ -24,7 +24,8 @@ _lock = Lock()
 _executing: dict[str, Any] = {}
 """The lock (RLock) of each module's name. It is held while a file is executed: threads that need
 the same file wait for its one execution, and two files of one name do not share ``sys.modules``. A
-file may use another one, also in a thread that it waits for."""
+file may use another one, also in a thread that it waits for. As many as a process has names of
+plugin files: those of its options, however often their content changes."""
 _PATIENCE = 30.0
 """Seconds that a thread waits for another one that executes a file of that name, and that may wait
 for this thread."""

@@ -189,6 +189,7 @@ class _Search:
         self._others = others
         self.chosen: dict[str, NodesToAdd] = {}
         self._known: dict[tuple[tuple[str, int], ...], dict[str, str]] = {}
+        """What was found so far (``pending``), for one search: some dozens of runs."""
 
     def run(self, chosen: Iterable[NodesToAdd]) -> TrialRun:
         """A run with these nodes more."""
